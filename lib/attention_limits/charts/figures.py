@@ -1,0 +1,154 @@
+"""A chart with its caption, anchor, alt text and look, as the book and JupyterLab show it."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any
+
+import altair
+
+THEMES: dict[str, Any] = json.loads(
+    resources.files("attention_limits").joinpath("static/themes.json").read_text("utf-8")
+)
+VEGALITE_MIME = f"application/vnd.vegalite.v{altair.SCHEMA_VERSION.lstrip('v').split('.')[0]}+json"
+MAX_ROWS = 5000  # Altair's own limit; a page with more is heavy, so a caller aggregates first
+_DIGITS = 5  # significant digits kept in a page; far below what a reader can see in a figure
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its anchor, caption and alt text; the last value of a cell shows it."""
+
+    spec: dict[str, Any] = field(repr=False)
+    name: str
+    caption: str
+    alt: str
+
+    def to_html(self) -> str:
+        """The figure as HTML that waits for figures.js; without scripts it still shows its caption."""
+        tables = self.spec.get("datasets", {})
+        content = {
+            "spec": {key: part for key, part in self.spec.items() if key != "datasets"},
+            "tables": {key: _columns(rows) for key, rows in tables.items()},
+        }
+        wide, narrow = _heights(self.spec)
+        return (
+            f'<figure id="{self.name}" class="al-figure" style="--wide:{wide}px;--narrow:{narrow}px">\n'
+            f'<div class="al-controls" data-controls="{_controls(self.spec)}"></div>\n'
+            f'<div class="al-view" role="img" aria-label="{html.escape(self.alt)}">'
+            '<p class="al-wait">This interactive figure is drawn by the scripts of the book. '
+            "Its finding is in the caption below.</p></div>\n"
+            f'<script type="application/json" class="al-spec">{_script_json(content)}</script>\n'
+            '<figcaption class="tex2jax_process"><span class="al-number"></span>'
+            f"{html.escape(self.caption)}</figcaption>\n</figure>"
+        )
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        config = _merge(THEMES["light"], self.spec.get("config", {}))
+        return {
+            "text/html": self.to_html(),
+            VEGALITE_MIME: {**self.spec, "config": config, "description": self.alt},
+            "text/plain": f"Figure {self.name}: {self.caption}",
+        }
+
+
+def figure(chart: altair.TopLevelMixin, *, name: str, caption: str, alt: str) -> Figure:
+    r"""Give ``chart`` an anchor, a caption and an alt text.
+
+    ``name`` is the anchor, ``fig-<page>-<topic>`` in lower case; a page links to it with ``[](#name)``.
+    ``caption`` states the finding in plain text, with mathematics as ``\( ... \)``. ``alt`` says what is
+    drawn, for readers who do not see it. Raises ValueError for a name of another form, an empty caption or
+    alt text, mathematics that is not closed, or more than 5000 rows of data.
+    """
+    if not re.fullmatch(r"fig-[a-z0-9]+(-[a-z0-9]+)*", name):
+        raise ValueError(
+            f"figure name {name!r}: write fig-<page>-<topic> in lower-case letters, digits and hyphens"
+        )
+    if not caption.strip() or not alt.strip():
+        raise ValueError(f"figure {name}: caption and alt must both say something")
+    if caption.count(r"\(") != caption.count(r"\)"):
+        raise ValueError(
+            f"figure {name}: mathematics in the caption opens with \\( and closes with \\): {caption!r}"
+        )
+    return Figure(_spec(chart, name), name, caption, alt)
+
+
+def number(value: float, digits: int = 3) -> str:
+    """``value`` for a sentence: whole numbers exact, others to ``digits`` significant digits, powers of ten
+    for very large or small ones. Raises ValueError for a value that is not finite."""
+    if not math.isfinite(value):
+        raise ValueError(f"number: {value!r} is not finite, so a sentence cannot state it")
+    if isinstance(value, int) or (hasattr(value, "dtype") and value.dtype.kind in "iu"):
+        return f"{int(value):,}".replace("-", "−")
+    mantissa, exponent = f"{float(value):.{digits - 1}e}".split("e")
+    power = int(exponent)
+    if value and not -4 <= power < 6:
+        return f"{mantissa} × 10{str(power).translate(_SUPERSCRIPTS)}".replace("-", "−")
+    return f"{round(float(value), digits - 1 - power):,.{max(0, digits - 1 - power)}f}".replace("-", "−")
+
+
+def _spec(chart: altair.TopLevelMixin, name: str) -> dict[str, Any]:
+    """The chart as a Vega-Lite specification without any theme, its numbers rounded."""
+    try:
+        with altair.theme.enable("none"):
+            spec = chart.to_dict()
+    except altair.MaxRowsError as error:
+        raise ValueError(
+            f"figure {name}: more than {MAX_ROWS} rows of data; aggregate or thin them before drawing"
+        ) from error
+    spec.get("config", {}).pop("view", None)
+    for rows in spec.get("datasets", {}).values():
+        for row in rows:
+            row.update((key, _rounded(value)) for key, value in row.items() if isinstance(value, float))
+    return spec
+
+
+def _rounded(value: float) -> float | int:
+    short = float(f"{value:.{_DIGITS}g}")
+    return int(short) if short.is_integer() else short
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list]:
+    """Rows as one list of names and one list of values per row: half the bytes of a list of objects."""
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    return {"columns": names, "rows": [[row.get(key) for key in names] for row in rows]}
+
+
+def _script_json(content: Any) -> str:
+    """JSON that no HTML parser can take for the end of a script element or for a comment."""
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _heights(spec: Mapping[str, Any]) -> tuple[int, int]:
+    """Pixels to keep free before drawing, in a wide and in a narrow container (panels stacked)."""
+    if "hconcat" in spec or "vconcat" in spec:
+        parts = [_heights(part) for part in spec.get("hconcat") or spec["vconcat"]]
+        stacked = sum(narrow for _, narrow in parts)
+        return (max(wide for wide, _ in parts) if "hconcat" in spec else sum(w for w, _ in parts)), stacked
+    own = spec.get("height", 300)
+    return (own if isinstance(own, int) else 300) + 90, (own if isinstance(own, int) else 300) + 90
+
+
+def _controls(spec: Mapping[str, Any]) -> int:
+    """How many drop-down lists the figure will have, so that room is kept for them."""
+    bound = [p["bind"] for p in spec.get("params", []) if isinstance(p.get("bind"), dict)]
+    return sum(1 if "input" in bind else len(bind) for bind in bound)
+
+
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``over`` laid over ``base``, nested objects merged."""
+    merged = dict(base)
+    for key, value in over.items():
+        nested = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merge(merged[key], value) if nested else value
+    return merged
