@@ -1,0 +1,71 @@
+# Makes .venv from requirements.lock and calls Snakemake or pytest in it; what has to run is the Snakefile's business.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+
+PYTHON ?= python3
+MODEL ?= auto
+TEXT ?= auto
+DEVICE ?= auto
+CORES ?= all
+OUT ?= _build
+ARGS ?=
+
+PY := .venv/bin/python
+STAMP := .venv/.installed
+
+# Handed over in the environment, so that a path may hold any character.
+export ATTENTION_LIMITS_MODEL := $(MODEL)
+export ATTENTION_LIMITS_TEXT := $(TEXT)
+export ATTENTION_LIMITS_DEVICE := $(DEVICE)
+export ATTENTION_LIMITS_OUT := $(OUT)
+# Settings of Jupyter and IPython stay in the build folder instead of the home folder.
+export JUPYTER_CONFIG_DIR := $(CURDIR)/_build/home/config
+export JUPYTER_DATA_DIR := $(CURDIR)/_build/home/data
+export JUPYTER_RUNTIME_DIR := $(CURDIR)/_build/home/runtime
+export IPYTHONDIR := $(CURDIR)/_build/home/ipython
+
+.PHONY: help book test lock clean moved
+
+help: ## say what there is
+	@echo "make book    execute the notebooks and build the book"
+	@echo "             MODEL=name TEXT=name-or-path DEVICE=cpu|cuda|mps CORES=n OUT=folder ARGS=for-snakemake"
+	@echo "make test    run the tests (ARGS=for-pytest)"
+	@echo "make lock    bring requirements.lock up to date with pyproject.toml"
+	@echo "make clean   remove all that was made, but keep .venv"
+	@echo "PYTHON=python3.12 chooses the Python that .venv is made with (3.11 or newer)"
+
+book: $(STAMP)
+	@$(PY) -m snakemake --cores $(CORES) $(ARGS)
+	@echo "The book's first page: $(abspath .)/$(OUT)/html/index.html"
+
+test: $(STAMP)
+	@$(PY) -m pytest $(ARGS)
+
+# The stamp is written last and holds this folder's path: an interrupted install is done again, and so is one that was
+# moved or copied here from another folder, whose paths would lead back there.
+ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
+$(STAMP): moved
+endif
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed, and \"$(PYTHON)\" is not that. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@[ "$$(cat $(STAMP) 2>/dev/null)" = "$(CURDIR)" ] || rm -rf .venv
+	@rm -f $(STAMP)
+	@echo "Installing the packages of requirements.lock into .venv (once; several minutes)"
+	@[ -x $(PY) ] || $(PYTHON) -m venv .venv || { rm -rf .venv; \
+	  echo "\"$(PYTHON) -m venv\" failed; on Debian and Ubuntu install the package python3-venv." >&2; exit 1; }
+	@$(PY) -m pip install --disable-pip-version-check -r requirements.lock
+	@$(PY) -m pip install --disable-pip-version-check --no-build-isolation --no-deps --quiet -e .
+	@printf '%s\n' "$(CURDIR)" > $(STAMP)
+
+# pip-compile keeps versions that still fit; for newer ones: make lock ARGS=--upgrade
+lock:
+	$(PYTHON) -m venv _build/lock && _build/lock/bin/python -m pip install --quiet pip-tools
+	_build/lock/bin/pip-compile --quiet --extra test --allow-unsafe --strip-extras --no-annotate --no-header \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(ARGS) -o requirements.lock pyproject.toml
+	@sed -e '/^#/d' -e '/^$$/d' -e 's/^\([^=]*==[^+ ]*\)+[A-Za-z0-9.]*/\1/' requirements.lock > requirements.lock.partial
+	@{ echo "# Exact versions of all that pyproject.toml asks for, made by \`make lock\`."; cat requirements.lock.partial; } \
+	  > requirements.lock; rm requirements.lock.partial
+
+clean:
+	rm -rf _build .snakemake .pytest_cache .hypothesis .ruff_cache .mypy_cache .coverage

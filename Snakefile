@@ -1,0 +1,216 @@
+# Decides what has to run: sources -> one job per notebook -> provenance page -> book. Everything is made under `out`.
+#
+#   snakemake --cores 2 --config model=gpt2 text=war-and-peace device=cpu seed=1 lengths=[32,64]
+#
+# Any parameter that a notebook declares can be given through --config; only the notebooks that declare it run again.
+import atexit
+import difflib
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from attention_limits import execute, sources
+
+OWN = {"out", "threads"}
+config = {key: value for key, value in config.items() if value is not None}
+for name in ("model", "text", "device"):  # `make` hands these over in the environment, safe from any quoting
+    config.setdefault(name, os.environ.get(f"ATTENTION_LIMITS_{name.upper()}") or "auto")
+config.setdefault("out", os.environ.get("ATTENTION_LIMITS_OUT") or "_build")
+OUT = str(config["out"])
+PYTHON = shlex.quote(sys.executable)
+
+
+# --- one run at a time, and its last words --------------------------------------------------------------------------
+Path(OUT, "failed").mkdir(parents=True, exist_ok=True)
+MAIN = not workflow.remote_exec  # a job of a cluster reads this file again
+if MAIN:
+    run_lock = FileLock(Path(OUT, ".lock"))
+    try:
+        run_lock.acquire(timeout=0)
+    except Timeout:
+        print(f"Another run is at work in {OUT}; waiting for it to end.", file=sys.stderr)
+        run_lock.acquire()
+    for old in Path(OUT, "failed").glob("*.txt"):
+        old.unlink()
+
+
+@atexit.register
+def last_words():
+    """Repeat the end of what each failed job said, after everything that Snakemake says."""
+    for report in sorted(Path(OUT, "failed").glob("*.txt")) if MAIN else ():
+        lines = report.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()
+        print(f"\n--- {report.stem} failed " + "-" * 60, *lines[-25:], sep="\n", file=sys.stderr)
+
+
+# --- what there is to execute, and with which parameters ------------------------------------------------------------
+NOTEBOOKS = {path.stem: path for path in sorted(Path("notebooks").glob("*.md")) if execute.is_notebook(path)}
+NOTEBOOKS |= {path.stem: path for path in sorted(Path("book").glob("*.md")) if execute.is_notebook(path)}
+DECLARED = {name: execute.declared(execute.read(path)) for name, path in NOTEBOOKS.items()}
+READERS = [name for name in NOTEBOOKS if "records" in DECLARED[name]]  # pages that need all other notebooks' records
+CHAPTERS = [name for name in NOTEBOOKS if name not in READERS]
+RECORDS = [f"{OUT}/records/{name}.json" for name in CHAPTERS if "record" in DECLARED[name]]
+
+for name in CHAPTERS:
+    if "record" not in DECLARED[name]:
+        sys.exit(f"{NOTEBOOKS[name]}: its cell tagged `parameters` lacks `record`, the path its results are written to.")
+parameter_names = set().union(*DECLARED.values(), {"model", "text", "device", "seed"})
+for name in config.keys() - OWN - parameter_names:
+    near = difflib.get_close_matches(name, parameter_names | OWN, n=1)
+    sys.exit(f"--config {name}: no notebook has this parameter." + (f" Did you mean {near[0]}?" if near else ""))
+
+
+def decided():
+    """The model and text that `auto` stands for, settled once per run and read back by a cluster's jobs."""
+    memory = Path(OUT, "decided.json")
+    if not MAIN:
+        return json.loads(memory.read_text(encoding="utf-8"))
+    try:
+        answer = {kind: sources.decide(kind, str(config[kind])) for kind in ("model", "text")}
+    except sources.SourceError as error:
+        sys.exit(str(error))
+    memory.with_suffix(".partial").write_text(json.dumps(answer), encoding="utf-8")
+    memory.with_suffix(".partial").replace(memory)
+    for _, notice in answer.values():
+        if notice:
+            print(f"Note: {notice}", file=sys.stderr)
+    return answer
+
+
+DECIDED = decided()
+
+
+def own_files(kind):
+    """Files behind a model folder or a text given by path, so that a change in them is seen."""
+    path = Path(DECIDED[kind][0]).expanduser()
+    if path.is_dir():
+        return sorted(str(part) for part in path.iterdir() if part.is_file())
+    return [str(path)] if path.is_file() else []
+
+
+def parameters(name):
+    """The command line's parameter list for one notebook: what is configured and what the notebook declares."""
+    chosen = {key: value for key, value in config.items() if key not in OWN}
+    chosen |= {kind: DECIDED[kind][0] for kind in ("model", "text")}
+    chosen |= {"record": f"{OUT}/records/{name}.json", "records": f"{OUT}/records"}
+    return [f"{key}={json.dumps(value)}" for key, value in sorted(chosen.items()) if key in DECLARED[name]]
+
+
+# A job's words go to the terminal and to a file that is removed when the job succeeds: see last_words.
+SAY = "2>&1 | tee {params.report:q} && rm {params.report:q}"
+# Only what notebooks compute with: a change in the engine or the book's looks executes nothing again.
+LIBRARY = sorted(
+    str(path)
+    for path in Path(execute.__file__).parent.rglob("*.py")
+    if path.stem not in ("execute", "provenance", "publish", "book")
+)
+BOOK_LIBRARY = sorted(
+    str(path) for path in Path(execute.__file__).parent.rglob("*") if path.suffix in (".py", ".css", ".js", ".json")
+)
+# Two notebooks at a time, each on half of the cores: small matrices use few threads well, and the memory needed is
+# that of two models whatever the number of cores. `--config threads=N` gives each notebook N.
+THREADS = int(config.get("threads", max(1, (workflow.cores or 2) // 2)))
+os.environ["PYTHONUNBUFFERED"] = "1"
+for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
+    os.environ.setdefault(variable, str(Path(OUT, "home", variable.lower()).absolute()))  # nothing in the user's home
+    Path(os.environ[variable]).mkdir(parents=True, exist_ok=True)
+
+
+wildcard_constraints:
+    name="|".join(map(str, NOTEBOOKS)) or "none",
+
+
+rule book:
+    input:
+        config="_config.yml",
+        pages=[str(path) for path in sorted(Path("book").rglob("*")) if path.is_file()],
+        executed=expand("{out}/executed/{name}.ipynb", out=OUT, name=NOTEBOOKS),
+        sources=f"{OUT}/sources.json",
+        provenance=f"{OUT}/provenance.md",
+        looks=BOOK_LIBRARY,
+    output:
+        f"{OUT}/html/index.html",
+    params:
+        out=OUT,
+        report=f"{OUT}/failed/book.txt",
+    shell:
+        f"{PYTHON} -m attention_limits.publish {{params.out:q}} {SAY}"
+
+
+rule sources:
+    input:
+        own_files("model"),
+        own_files("text"),
+    output:
+        f"{OUT}/sources.json",
+    params:
+        model=DECIDED["model"][0],
+        text=DECIDED["text"][0],
+        asked=[
+            f"--{option}={value}"
+            for kind in ("model", "text")
+            for option, value in ((f"requested-{kind}", config[kind]), (f"{kind}-notice", DECIDED[kind][1]))
+        ],
+        report=f"{OUT}/failed/sources.txt",
+    shell:
+        f"{PYTHON} -m attention_limits.sources --model {{params.model:q}} --text {{params.text:q}}"
+        f" {{params.asked:q}} --output {{output:q}} {SAY}"
+
+
+EXECUTE = (
+    "export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads} NUMBA_NUM_THREADS={threads}; "
+    f"{PYTHON} -m attention_limits.execute {{input.notebook:q}} {{output.executed:q}}"
+    f" --parameters {{params.values:q}} {SAY}"
+)
+
+
+rule chapter:
+    input:
+        own_files("model"),
+        own_files("text"),
+        notebook=lambda wildcards: str(NOTEBOOKS[wildcards.name]),
+        sources=f"{OUT}/sources.json",
+        library=LIBRARY,
+    output:
+        executed=f"{OUT}/executed/{{name}}.ipynb",
+        record=f"{OUT}/records/{{name}}.json",
+    wildcard_constraints:
+        name="|".join(CHAPTERS) or "none",
+    params:
+        values=lambda wildcards: parameters(wildcards.name),
+        report=f"{OUT}/failed/{{name}}.txt",
+    threads: THREADS
+    shell:
+        EXECUTE
+
+
+rule page:  # the landing page and the scorecard, which read what the chapters found
+    input:
+        RECORDS,
+        notebook=lambda wildcards: str(NOTEBOOKS[wildcards.name]),
+        library=LIBRARY,
+    output:
+        executed=f"{OUT}/executed/{{name}}.ipynb",
+    wildcard_constraints:
+        name="|".join(READERS) or "none",
+    params:
+        values=lambda wildcards: parameters(wildcards.name),
+        report=f"{OUT}/failed/{{name}}.txt",
+    threads: THREADS
+    shell:
+        EXECUTE
+
+
+rule provenance:
+    input:
+        sources=f"{OUT}/sources.json",
+        executed=expand("{out}/executed/{name}.ipynb", out=OUT, name=NOTEBOOKS),
+    output:
+        f"{OUT}/provenance.md",
+    params:
+        report=f"{OUT}/failed/provenance.txt",
+    shell:
+        f"{PYTHON} -m attention_limits.provenance {{input.sources:q}} {{input.executed:q}} --output {{output:q}} {SAY}"

@@ -1,0 +1,239 @@
+"""Execute one MyST notebook headless: jupytext reads it, papermill runs it.
+
+    python -m attention_limits.execute notebooks/theorem-1.md theorem-1.ipynb --parameters model=gpt2 seed=3
+
+The notebook runs under ``OUT.partial.ipynb`` and becomes ``OUT.ipynb`` after its last cell succeeded. After a
+failure the partial file stays for reading, and the last lines on stderr say which cell failed, and how.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import logging
+import os
+import re
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+PARAMETERS_TAG = "parameters"
+HEARTBEAT = 20  # seconds between two lines that say where a long notebook is
+TRACEBACK_LINES = 12
+
+
+class ExecutionError(Exception):
+    """A notebook could not be executed to its end; the message says which, where and why."""
+
+
+def read(path: str | os.PathLike) -> Any:
+    """The notebook in a MyST (.md) or Jupyter (.ipynb) file as an nbformat node, for this Python's kernel."""
+    import jupytext
+
+    notebook = jupytext.read(path)
+    kernel = notebook.metadata.setdefault("kernelspec", {})
+    kernel.update(
+        {"name": "python3", "language": "python"}
+    )  # papermill refuses a kernelspec without language
+    kernel.setdefault("display_name", "Python 3")
+    return notebook
+
+
+def is_notebook(path: str | os.PathLike) -> bool:
+    """Whether a Markdown file's front matter names a kernel (else it is a plain page of the book)."""
+    front = re.match(r"---\n(.*?)\n---\n", Path(path).read_text(encoding="utf-8"), re.DOTALL)
+    return bool(front and re.search(r"^kernelspec:", front[1], re.MULTILINE))
+
+
+def declared(notebook: Any) -> dict[str, Any]:
+    """Parameters of the notebook's cell tagged ``parameters``: name to default value.
+
+    A default that is not a literal is given as its source text. Papermill's own reader is not used because it
+    skips a line whose comment contains ``=``.
+    """
+    found: dict[str, Any] = {}
+    for cell in notebook.cells:
+        if PARAMETERS_TAG not in cell.metadata.get("tags", []):
+            continue
+        for node in ast.parse(cell.source).body:
+            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            if not isinstance(target, ast.Name) or getattr(node, "value", None) is None:
+                continue
+            try:
+                found[target.id] = ast.literal_eval(node.value)
+            except ValueError:
+                found[target.id] = ast.unparse(node.value)
+    return found
+
+
+def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: dict[str, Any]) -> None:
+    """Execute ``notebook`` and write it with its results to ``output``.
+
+    Only parameters that the notebook declares are passed. The kernel works in the current folder. Two runs of
+    the same output wait for each other. Raises ExecutionError for a failing cell, an unreadable notebook,
+    or a kernel that died.
+    """
+    import nbformat
+    from filelock import FileLock
+
+    notebook, output = Path(notebook), Path(output)
+    partial = output.with_name(output.stem + ".partial.ipynb")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(output.with_name(f".{output.stem}.lock")):
+        try:
+            node = read(notebook)
+            known = declared(node)
+        except Exception as error:  # YAML, Jupytext and syntax errors have no common class
+            raise ExecutionError(f"{notebook}: cannot be read as a notebook: {error}") from error
+        chosen = {name: value for name, value in parameters.items() if name in known}
+        result = _run(notebook, node, partial, chosen)
+        result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
+        nbformat.write(result, partial)
+        partial.replace(output)
+
+
+def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any]) -> Any:
+    """Let papermill execute ``node`` into ``partial``; every way to fail becomes an ExecutionError."""
+    # Set before the imports: never a kernel from the user's own folder.
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    import nbformat
+    import papermill
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill.exceptions import PapermillExecutionError
+
+    logging.getLogger("papermill").setLevel(logging.ERROR)
+    where = f"The notebook as far as it ran: {partial}"
+    nbformat.write(node, partial)
+    try:
+        with _Heartbeat(notebook.stem, node) as heartbeat:
+            return papermill.execute_notebook(
+                partial,
+                partial,
+                parameters,
+                engine_name=heartbeat.engine(),
+                progress_bar=False,
+                stderr_file=sys.stderr,
+                start_timeout=180,
+                extra_arguments=["--IPKernelApp.log_level=40"],  # not its warning that loopback is unencrypted
+            )
+    except PapermillExecutionError as error:
+        raise ExecutionError(f"{_describe(notebook, error)}\n{where}") from None
+    except (DeadKernelError, CellTimeoutError) as error:
+        died = isinstance(error, DeadKernelError)
+        reason = "the kernel died (out of memory, or killed from outside)" if died else error
+        raise ExecutionError(f"{notebook} failed in {heartbeat.place}: {reason}\n{where}") from error
+    except RuntimeError as error:  # nbclient: the kernel did not start
+        raise ExecutionError(f"{notebook}: the Python kernel did not start: {error}") from error
+
+
+def _describe(notebook: Path, error: Any) -> str:
+    """Traceback's end, then one line that names notebook, cell and error."""
+    trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback)).rstrip().splitlines()[-TRACEBACK_LINES:]
+    first = next((line for line in error.source.splitlines() if line.strip()), "")
+    cell = f"code cell {error.exec_count}" if error.exec_count else f"cell {error.cell_index + 1}"
+    return "\n".join(
+        [*trace, "", f"{notebook} failed in {cell} ({first.strip()}):", f"{error.ename}: {error.evalue}"]
+    )
+
+
+class _Heartbeat:
+    """Says at the start, every HEARTBEAT seconds and at the end where the notebook is."""
+
+    def __init__(self, name: str, node: Any):
+        self.name, self.place = name, "its first cell"
+        self._total = sum(cell.cell_type == "code" for cell in node.cells)
+        self._done, self._stop = threading.Event(), None
+        self._start = time.monotonic()
+
+    def __enter__(self) -> _Heartbeat:
+        self.say(f"started, {self._total} code cells")
+        threading.Thread(target=self._beat, daemon=True).start()
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        self._done.set()
+        self.say("failed" if kind else "finished")
+
+    def say(self, words: str) -> None:
+        print(f"{self.name}: {words} ({time.monotonic() - self._start:.0f} s)", flush=True)
+
+    def _beat(self) -> None:
+        while not self._done.wait(HEARTBEAT):
+            self.say(f"in {self.place}")
+
+    def engine(self) -> str:
+        """Register papermill's engine with one addition, that a starting cell is noted; return its name."""
+        from papermill.engines import NBClientEngine, papermill_engines
+
+        heartbeat = self
+
+        class Engine(NBClientEngine):
+            @classmethod
+            def execute_managed_notebook(cls, manager: Any, kernel_name: str, **options: Any) -> Any:
+                start, count = manager.cell_start, 0
+
+                def note(cell: Any, *args: Any, **more: Any) -> Any:
+                    nonlocal count
+                    if cell.cell_type == "code":
+                        count += 1
+                        first = next((line for line in cell.source.splitlines() if line.strip()), "")
+                        heartbeat.place = f"code cell {count} of {heartbeat._total}: {first.strip()}"
+                    return start(cell, *args, **more)
+
+                manager.cell_start = note
+                return super().execute_managed_notebook(manager, kernel_name, **options)
+
+        papermill_engines.register("heartbeat", Engine)
+        return "heartbeat"
+
+
+def parse_parameters(items: list[str]) -> dict[str, Any]:
+    """``name=value`` items (value as JSON, else as text) and JSON files of an object; later ones win.
+
+    Raises ExecutionError for an item that is neither.
+    """
+    parameters: dict[str, Any] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if equals and name.isidentifier():
+            try:
+                parameters[name] = json.loads(value)
+            except ValueError:
+                parameters[name] = value
+            continue
+        try:
+            content = json.loads(Path(item).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ExecutionError(
+                f"--parameters {item!r}: neither name=value nor a readable JSON file: {error}"
+            ) from error
+        if not isinstance(content, dict):
+            raise ExecutionError(f"--parameters {item!r}: the file must hold a JSON object")
+        parameters.update(content)
+    return parameters
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line; returns the exit status (0, or 1 with the reason as the last lines on stderr)."""
+    parser = argparse.ArgumentParser(
+        prog="python -m attention_limits.execute", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("notebook", help="MyST notebook (.md) or Jupyter notebook (.ipynb)")
+    parser.add_argument("output", help="executed notebook to write (.ipynb)")
+    parser.add_argument(
+        "--parameters", nargs="*", default=[], metavar="NAME=VALUE", help="or a JSON file of an object"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        execute(options.notebook, options.output, parse_parameters(options.parameters))
+    except ExecutionError as error:
+        print(f"\n{error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

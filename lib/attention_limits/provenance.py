@@ -1,0 +1,173 @@
+"""The book's provenance page: which model, text, versions, machine, parameters, seeds and times made it.
+
+python -m attention_limits.provenance _build/sources.json EXECUTED.ipynb... --output _build/provenance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from attention_limits import execute
+
+PACKAGES = (
+    "attention-limits",
+    "torch",
+    "transformers",
+    "numpy",
+    "scipy",
+    "numba",
+    "papermill",
+    "snakemake",
+    "jupyter-book",
+)
+SAID_ELSEWHERE = {"model", "text", "device", "record", "records"}  # in the tables above, or paths of this run
+
+
+def escape(value: Any) -> str:
+    """``value`` as Markdown that shows just these characters, on one line: no markup, no mathematics."""
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(str(value).split()))
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A Markdown table; every cell is escaped."""
+    lines = [list(head), ["---"] * len(list(head)), *([escape(cell) for cell in row] for row in rows)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def sources_table(sources: dict[str, dict[str, Any]]) -> str:
+    """Model and text beside each other, one row per fact of their provenance."""
+    names = {
+        "name": "Name",
+        "requested": "Asked for",
+        "revision": "Revision or version",
+        "sha256": "SHA-256",
+        "size": "Size in bytes",
+        "licence": "Licence",
+        "origin": "Where from",
+        "notice": "Notice",
+    }
+    rows = [
+        [word, *(sources[kind].get(key) or "none" for kind in ("model", "text"))]
+        for key, word in names.items()
+        if key != "notice" or any(sources[kind].get(key) for kind in sources)
+    ]
+    return table(["", "Model", "Text"], rows)
+
+
+def notebook_row(path: str | Path) -> tuple[list[Any], str]:
+    """Row about an executed notebook (name, start, seconds, seed, others), and its device ("" if none)."""
+    notebook = execute.read(path)
+    run = notebook.metadata.papermill
+    used = execute.declared(notebook) | dict(run.parameters)
+    others = ", ".join(
+        f"{name} = {json.dumps(value)}"
+        for name, value in used.items()
+        if name not in SAID_ELSEWHERE | {"seed"}
+    )
+    start = datetime.datetime.fromisoformat(run.start_time).astimezone(datetime.UTC)
+    row = [
+        Path(path).stem,
+        f"{start:%Y-%m-%d %H:%M:%S}",
+        f"{run.duration:.1f}",
+        used.get("seed", "none"),
+        others or "none",
+    ]
+    return row, str(used.get("device", ""))
+
+
+def machine_rows(asked: str) -> list[list[str]]:
+    """What the notebooks ran on, in words; no name or address of the machine."""
+    import psutil
+    import torch
+
+    from attention_limits.sources import pick_device
+
+    device = pick_device(asked or "auto")
+    words = torch.cuda.get_device_name(device) if device.type == "cuda" else _processor()
+    return [
+        ["Device", f"{device.type} ({words}), asked for as {asked or 'auto'}"],
+        ["Processor", f"{_processor()}, {psutil.cpu_count()} logical cores"],
+        ["Memory", f"{psutil.virtual_memory().total / 2**30:.0f} GiB"],
+        ["System", f"{platform.system()} {platform.machine()}"],
+    ]
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file() and (model := re.search(r"model name\s*:\s*(.+)", info.read_text(errors="replace"))):
+        return model[1]
+    return platform.processor() or platform.machine()
+
+
+def versions_rows() -> list[list[str]]:
+    """Python, the packages that compute, and the project's commit where there is one."""
+    rows = [["Python", platform.python_version()], *([name, metadata.version(name)] for name in PACKAGES)]
+    git = ["git", "rev-parse", "HEAD"], ["git", "status", "--porcelain", "--untracked-files=no"]
+    try:
+        commit, changes = (
+            subprocess.run(c, capture_output=True, text=True, check=True).stdout.strip() for c in git
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return rows
+    return [*rows, ["Commit", commit + (" with changes that are not committed" if changes else "")]]
+
+
+def page(sources: dict[str, dict[str, Any]], executed: list[str]) -> str:
+    """The whole page as MyST Markdown."""
+    described = [notebook_row(path) for path in executed]
+    asked = next((device for _, device in described if device), "")
+    today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
+    return f"""# Provenance
+
+This page was generated on {today} (UTC) by the run that made this book. Nothing on it was typed by hand.
+
+## Model and text
+
+{sources_table(sources)}
+
+The hash is that of the file as it was fetched.
+
+## Notebooks
+
+{table(["Notebook", "Started (UTC)", "Seconds", "Seed", "Other parameters"], [row for row, _ in described])}
+
+## Machine
+
+{table(["", ""], machine_rows(asked))}
+
+## Versions
+
+{table(["", "Version"], versions_rows())}
+
+The exact version of every package that was installed is in `requirements.lock`.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line; returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m attention_limits.provenance", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("sources", type=Path, help="sources.json")
+    parser.add_argument("executed", nargs="*", help="executed notebooks")
+    parser.add_argument("--output", type=Path, required=True)
+    options = parser.parse_args(arguments)
+    content = page(json.loads(options.sources.read_text(encoding="utf-8")), options.executed)
+    partial = options.output.with_name(options.output.name + ".partial")
+    partial.write_text(content, encoding="utf-8")
+    partial.replace(options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

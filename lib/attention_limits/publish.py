@@ -1,0 +1,85 @@
+"""Build the static book from executed notebooks: stage a clean source, run Jupyter Book, move the result in.
+
+    python -m attention_limits.publish _build
+
+Reads ``_config.yml``, ``book/``, and of the build folder ``executed/``, ``sources.json``, ``provenance.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ERROR_WORDS = ("WARNING", "ERROR", "Error", "error:")
+
+
+class PublishError(Exception):
+    """The book could not be built; the message holds the lines that say why."""
+
+
+def stage(build: Path, book: Path = Path("book")) -> Path:
+    """Make ``build/source`` anew from ``book`` and the executed notebooks; return it.
+
+    A notebook of ``book`` takes the place of its .md source, the others lie in ``notebooks``.
+    """
+    source = build / "source"
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(book, source)
+    for notebook in sorted((build / "executed").glob("[!.]*.ipynb")):
+        if notebook.name.endswith(".partial.ipynb"):
+            continue
+        own = source / f"{notebook.stem}.md"
+        folder = source if own.exists() else source / "notebooks"
+        own.unlink(missing_ok=True)
+        folder.mkdir(exist_ok=True)
+        shutil.copy(notebook, folder)
+    for extra in ("sources.json", "provenance.md"):
+        shutil.copy(build / extra, source)
+    return source
+
+
+def build_pages(source: Path, config: Path, html: Path) -> None:
+    """Run Jupyter Book on ``source`` with every warning an error, then put the pages at ``html`` in one move.
+
+    The full output of Jupyter Book lies beside ``html`` in ``book.log``. Raises PublishError.
+    """
+    work, log = html.with_name("book"), html.with_name("book.log")
+    shutil.rmtree(work, ignore_errors=True)
+    command = [sys.executable, "-c", "from jupyter_book.cli.main import main; main()", "build", str(source)]
+    command += ["--config", str(config), "--path-output", str(work), "-W", "--keep-going", "--all"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    log.write_text(done.stdout, encoding="utf-8")
+    pages = work / "_build" / "html"
+    if done.returncode or not (pages / "index.html").is_file():
+        lines = done.stdout.splitlines()
+        told = [line for line in lines if any(word in line for word in ERROR_WORDS)] or lines
+        raise PublishError(
+            "\n".join([*told[-20:], "", f"The book could not be built. All that was said: {log}"])
+        )
+    shutil.rmtree(html, ignore_errors=True)
+    pages.replace(html)
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Command line; returns the exit status (0, or 1 with the reason as the last lines on stderr)."""
+    parser = argparse.ArgumentParser(
+        prog="python -m attention_limits.publish", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument("build", type=Path, help="build folder; the pages are written to its html folder")
+    build = parser.parse_args(arguments).build
+    print("book: building the pages", flush=True)
+    try:
+        build_pages(stage(build), Path("_config.yml"), build / "html")
+    except PublishError as error:
+        print(f"\n{error}", file=sys.stderr, flush=True)
+        return 1
+    print("book: finished", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
