@@ -96,7 +96,9 @@ def curves(
         _check_positive(rows, [y, *(band or ())])
     rows = rows[columns]
     focus = alt.selection_point(name="focus", fields=[colour], bind="legend")
-    legend = alt.Legend(title=colour_title or None)
+    legend = alt.Legend(
+        title=colour_title or None, symbolType="stroke", symbolSize=300, symbolStrokeWidth=2.5
+    )
     shade = alt.Color(f"{colour}:N", sort=None, legend=legend)
     base = alt.Chart(rows).encode(x=_x_axis(x, x_title, sorted(rows[x].unique().tolist()), log_x))
     y_axis = alt.Y(f"{y}:Q", title=y_title, scale=_scale(log_y))

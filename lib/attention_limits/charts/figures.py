@@ -41,7 +41,7 @@ class Figure:
         wide, narrow = _heights(self.spec)
         return (
             f'<figure id="{self.name}" class="al-figure" style="--wide:{wide}px;--narrow:{narrow}px">\n'
-            f'<div class="al-controls" data-controls="{_controls(self.spec)}"></div>\n'
+            f'<div class="al-controls" style="--rows:{math.ceil(_controls(self.spec) / 3)}"></div>\n'
             f'<div class="al-view" role="img" aria-label="{html.escape(self.alt)}">'
             '<p class="al-wait">This interactive figure is drawn by the scripts of the book. '
             "Its finding is in the caption below.</p></div>\n"

@@ -1,0 +1,156 @@
+// Draws every <figure class="al-figure"> with Vega-Embed: fitted to its column, in the theme of the page, with
+// drop-down lists above it and downloads below. The look is in themes.json, which attention_limits.book puts into
+// window.attentionLimitsThemes; the figures are made by attention_limits.charts.
+(function () {
+  "use strict";
+  const STACK_BELOW = 560; // px; the same number is the container query of figures.css
+  const figures = [];
+
+  function currentTheme() {
+    const set = document.documentElement.dataset.theme;
+    if (set === "light" || set === "dark") return set;
+    return window.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  }
+
+  function expand(table) {
+    return table.rows.map((row) => Object.fromEntries(row.map((cell, i) => [table.columns[i], cell])));
+  }
+
+  // Gives every panel its width. Side-by-side panels are stacked where the column is narrow. `frames` holds what
+  // axes and legends took in the last drawing, so that panels and frames together fill the column.
+  function fit(spec, width, frame) {
+    const stacked = spec.vconcat || (width < STACK_BELOW && spec.hconcat);
+    if (stacked) {
+      delete spec.hconcat;
+      spec.vconcat = stacked;
+      stacked.forEach((part) => fit(part, width, frame));
+    } else if (spec.hconcat) {
+      const total = spec.hconcat.reduce((sum, part) => sum + (part.width || 300), 0);
+      const free = width - (spec.spacing ?? 20) * (spec.hconcat.length - 1);
+      spec.hconcat.forEach((part) => fit(part, (free * (part.width || 300)) / total, frame));
+    } else if (!spec.facet && !spec.repeat) {
+      spec.width = Math.max(60, Math.floor(width - frame));
+    }
+    return spec;
+  }
+
+  function panelsAcross(spec, width) {
+    return spec.hconcat && width >= STACK_BELOW ? spec.hconcat.length : 1;
+  }
+
+  async function embed(figure, width, frame) {
+    const spec = fit(structuredClone(figure.spec), width, frame);
+    spec.datasets = Object.fromEntries(Object.entries(figure.tables).map(([name, t]) => [name, expand(t)]));
+    const config = structuredClone(window.attentionLimitsThemes[currentTheme()]);
+    config.legend.columns = Math.max(1, Math.floor(width / 230));
+    const result = await vegaEmbed(figure.view, spec, { actions: false, renderer: "svg", config, bind: figure.controls });
+    // Vega-Lite binds the last parameter first; the lists stand in the order in which the chart declares them.
+    [...figure.controls.querySelectorAll(".vega-bind")].reverse().forEach((list) => list.parentElement.append(list));
+    return result;
+  }
+
+  // What the reader has picked so far, kept over a new drawing.
+  function picked(result) {
+    const bound = (result.vgSpec.signals || []).filter((signal) => signal.bind);
+    return bound.map((signal) => [signal.name, result.view.signal(signal.name)]);
+  }
+
+  async function draw(figure) {
+    const width = Math.floor(figure.view.getBoundingClientRect().width);
+    const state = figure.result ? picked(figure.result) : [];
+    if (figure.result) figure.result.finalize();
+    figure.frame ??= 70;
+    for (let round = 0; round < 3; round++) {
+      figure.result = await embed(figure, width, figure.frame);
+      const drawn = figure.view.querySelector("svg").getBoundingClientRect().width;
+      const excess = (drawn - width) / panelsAcross(figure.spec, width);
+      if (excess <= 0 && excess > -4) break;
+      figure.result.finalize();
+      figure.frame += Math.ceil(excess);
+      figure.result = null;
+    }
+    figure.result ??= await embed(figure, width, figure.frame);
+    state.forEach(([name, value]) => figure.result.view.signal(name, value));
+    await figure.result.view.runAsync();
+    figure.width = width;
+    figure.theme = currentTheme();
+    figure.element.dataset.drawn = figure.theme;
+  }
+
+  // One drawing at a time; a change during a drawing leads to one more.
+  async function refresh(figure) {
+    if (figure.busy) { figure.again = true; return; }
+    figure.busy = true;
+    try {
+      await draw(figure);
+    } catch (error) {
+      figure.view.textContent = "This figure could not be drawn: " + error.message;
+      console.error(figure.element.id, error);
+    }
+    figure.busy = false;
+    if (figure.again) { figure.again = false; await refresh(figure); }
+  }
+
+  function csv(table) {
+    const cell = (value) => {
+      const text = value === null ? "" : String(value);
+      return /[",\r\n]/.test(text) ? '"' + text.replaceAll('"', '""') + '"' : text;
+    };
+    return [table.columns, ...table.rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+  }
+
+  function save(name, url) {
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = name;
+    link.click();
+  }
+
+  function saveText(name, type, text) {
+    const url = URL.createObjectURL(new Blob([text], { type }));
+    save(name, url);
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  }
+
+  function addDownloads(figure) {
+    const bar = document.createElement("div");
+    bar.className = "al-downloads";
+    bar.append("Download: ");
+    const name = figure.element.id;
+    const button = (label, action) => {
+      const made = document.createElement("button");
+      made.type = "button";
+      made.textContent = label;
+      made.addEventListener("click", action);
+      bar.append(made);
+    };
+    const tables = Object.values(figure.tables);
+    tables.forEach((table, i) => {
+      const part = tables.length > 1 ? "-" + (i + 1) : "";
+      button("data (CSV)" + (part && " " + (i + 1)), () => saveText(name + part + ".csv", "text/csv", csv(table)));
+    });
+    button("SVG", async () => saveText(name + ".svg", "image/svg+xml", await figure.result.view.toSVG()));
+    button("PNG", async () => save(name + ".png", await figure.result.view.toImageURL("png", 2)));
+    figure.element.append(bar);
+  }
+
+  function start() {
+    for (const element of document.querySelectorAll("figure.al-figure")) {
+      const { spec, tables } = JSON.parse(element.querySelector(".al-spec").textContent);
+      const [view, controls] = [".al-view", ".al-controls"].map((part) => element.querySelector(part));
+      const figure = { element, view, controls, spec, tables };
+      figures.push(figure);
+      addDownloads(figure);
+      refresh(figure);
+      new ResizeObserver(() => {
+        if (figure.width && Math.abs(view.getBoundingClientRect().width - figure.width) > 2) refresh(figure);
+      }).observe(view);
+    }
+    const recolour = () => figures.forEach((figure) => figure.theme !== currentTheme() && refresh(figure));
+    new MutationObserver(recolour).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+  }
+
+  if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start);
+  else start();
+})();

@@ -1,0 +1,205 @@
+"""Opens built pages in headless Chromium from file://, refusing other requests, and reports what is wrong.
+
+Used by the tests of the book's look (on a sample book) and of the whole book. Without Chromium they are
+skipped; REQUIRE_BROWSER=1 turns that skip into a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--no-first-run",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_TIMEOUT = 30_000  # ms
+
+
+@dataclass
+class Report:
+    """What one page did and showed. :meth:`problems` says what a reader would complain about."""
+
+    path: Path
+    console: list[str] = field(default_factory=list)  # errors and warnings, and exceptions nobody caught
+    failed: list[str] = field(default_factory=list)  # requests for files that are not there
+    remote: list[str] = field(default_factory=list)  # requests for anything but a file
+    figures: int = 0
+    drawn: int = 0
+    formulas: int = 0
+    raw_math: list[str] = field(default_factory=list)  # visible text that still holds TeX delimiters
+    math_errors: list[str] = field(default_factory=list)
+    overflow: int = 0  # px the page is wider than its window
+    shift: float = 0.0  # cumulative layout shift, as browsers define it
+    faint: list[str] = field(default_factory=list)  # texts below the WCAG AA contrast
+
+    def problems(self) -> list[str]:
+        """One sentence per fault; empty for a sound page."""
+        found = [f"console: {line}" for line in self.console]
+        found += [f"missing file: {url}" for url in self.failed]
+        found += [f"request to another host: {url}" for url in self.remote]
+        if self.drawn != self.figures:
+            found.append(f"{self.figures - self.drawn} of {self.figures} figures are not drawn")
+        found += [f"mathematics not typeset: {text}" for text in self.raw_math]
+        found += [f"mathematics with an error: {text}" for text in self.math_errors]
+        if self.overflow > 0:
+            found.append(f"the page is {self.overflow} px wider than its window")
+        if self.shift > 0.1:
+            found.append(f"layout shift {self.shift:.3f} is above 0.1")
+        found += [f"contrast too low: {text}" for text in self.faint]
+        return [f"{self.path.name}: {line}" for line in found]
+
+
+def executable() -> str:
+    """Path of Chromium; skips the calling test (or fails it under REQUIRE_BROWSER=1) where there is none."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if found:
+        return found
+    sentence = (
+        "No Chromium on this machine (looked for chromium, chromium-browser, google-chrome and $CHROMIUM)"
+    )
+    if os.environ.get("REQUIRE_BROWSER") == "1":
+        pytest.fail(
+            f"{sentence}, and REQUIRE_BROWSER=1 demands one: install it, for example Debian's chromium"
+        )
+    pytest.skip(f"{sentence}: the pages were not looked at")
+
+
+@contextmanager
+def chromium() -> Iterator:
+    """A headless browser (playwright's Browser), closed at the end."""
+    path = executable()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def opened(browser, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> Iterator:
+    """Yield (page, report) of a page that has finished drawing; :func:`open_page` completes the report."""
+    report = Report(Path(path))
+    context = browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if dark else "light",
+        accept_downloads=True,
+    )
+    context.set_default_timeout(_TIMEOUT)
+    context.add_init_script(_WATCH_SHIFTS)
+
+    def guard(route) -> None:
+        url = route.request.url
+        if url.startswith(("file:", "blob:", "data:")):
+            route.continue_()
+        else:
+            report.remote.append(url)
+            route.abort()
+
+    try:
+        page = context.new_page()
+        page.route("**/*", guard)
+        page.on(
+            "console",
+            lambda m: m.type in ("error", "warning") and report.console.append(f"{m.type}: {m.text}"),
+        )
+        page.on("pageerror", lambda error: report.console.append(f"exception: {error}"))
+        page.on("requestfailed", lambda r: r.url.startswith("file:") and report.failed.append(r.url))
+        page.goto(Path(path).resolve().as_uri(), wait_until="load")
+        page.evaluate(_SETTLED)
+        yield page, report
+    finally:
+        context.close()
+
+
+def open_page(browser, path: Path, *, screenshot: Path | None = None, **window) -> Report:
+    """Open ``path`` in a window (width, height, dark), look at it and close it again."""
+    with opened(browser, path, **window) as (page, report):
+        if screenshot:
+            page.screenshot(path=screenshot, full_page=True)
+        for name, value in page.evaluate(_LOOK).items():
+            setattr(report, name, value)
+    return report
+
+
+_WATCH_SHIFTS = """
+window.layoutShift = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.layoutShift += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+# Resolves when figures are drawn (or have failed or waited 15 s) and MathJax has finished.
+_SETTLED = """
+async () => {
+  const waiting = () => [...document.querySelectorAll("figure.al-figure")].some((f) => !f.dataset.drawn);
+  for (let i = 0; i < 150 && waiting(); i++) await new Promise((done) => setTimeout(done, 100));
+  if (window.MathJax?.startup?.promise) await MathJax.startup.promise;
+  await new Promise((done) => setTimeout(done, 300));
+}
+"""
+
+_LOOK = r"""
+() => {
+  const shown = (e) => e && e.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true });
+  const parse = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
+  const background = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0.99) return c;
+    }
+    return [255, 255, 255];
+  };
+  const light = (c) => {
+    const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = c.slice(0, 3).map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+  const raw = [], faint = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node; (node = walk.nextNode()); ) {
+    const text = node.textContent.trim(), e = node.parentElement;
+    if (!text || !shown(e) || e.closest("script, style, noscript, mjx-container, .headerlink")) continue;
+    const tex = /\\[()\[\]]|\$\$|\$[^$]*\\[a-z]+[^$]*\$/.test(text);
+    if (tex && !e.closest("pre, code")) raw.push(text.slice(0, 80));
+    const style = getComputedStyle(e), svg = e.closest("svg");
+    let colour = parse(svg ? style.fill : style.color);
+    const behind = background(svg ? svg.parentElement : e);
+    const alpha = colour[3] ?? 1;
+    colour = colour.slice(0, 3).map((v, i) => alpha * v + (1 - alpha) * behind[i]);
+    const size = parseFloat(style.fontSize), bold = parseInt(style.fontWeight) >= 700;
+    const needed = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
+    const got = contrast(colour, behind);
+    if (got < needed) faint.push(`${got.toFixed(2)} ${e.tagName}.${e.className} "${text.slice(0, 40)}"`);
+  }
+  const figures = [...document.querySelectorAll("figure.al-figure")];
+  const canvas = (f) => f.querySelector(".al-view svg, .al-view canvas");
+  const marks = (f) => f.querySelectorAll(".al-view path").length;
+  const filled = (f) => canvas(f)?.getBoundingClientRect().width > 100 && marks(f) > 3;
+  return {
+    figures: figures.length,
+    drawn: figures.filter(filled).length,
+    formulas: document.querySelectorAll("mjx-container").length,
+    raw_math: raw,
+    math_errors: [...document.querySelectorAll("mjx-merror")].map((e) => e.textContent),
+    overflow: Math.max(0, document.documentElement.scrollWidth - window.innerWidth),
+    shift: window.layoutShift,
+    faint: [...new Set(faint)],
+  };
+}
+"""
