@@ -6,6 +6,7 @@
 import atexit
 import difflib
 import json
+import logging
 import os
 import shlex
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from attention_limits import execute, sources
+from snakemake.logging import logger
 
 OWN = {"out", "threads"}
 config = {key: value for key, value in config.items() if value is not None}
@@ -25,6 +27,10 @@ PYTHON = shlex.quote(sys.executable)
 
 
 # --- one run at a time, and its last words --------------------------------------------------------------------------
+for handler in logger.handlers:
+    if type(handler).__name__ == "ColorizingTextHandler" and not workflow.dryrun:
+        # In the terminal the jobs speak for themselves; Snakemake's own steps and command lines are in its log file.
+        handler.addFilter(lambda said: said.levelno >= logging.WARNING and "CalledProcessError" not in said.getMessage())
 Path(OUT, "failed").mkdir(parents=True, exist_ok=True)
 MAIN = not workflow.remote_exec  # a job of a cluster reads this file again
 if MAIN:
@@ -49,7 +55,10 @@ def last_words():
 # --- what there is to execute, and with which parameters ------------------------------------------------------------
 NOTEBOOKS = {path.stem: path for path in sorted(Path("notebooks").glob("*.md")) if execute.is_notebook(path)}
 NOTEBOOKS |= {path.stem: path for path in sorted(Path("book").glob("*.md")) if execute.is_notebook(path)}
-DECLARED = {name: execute.declared(execute.read(path)) for name, path in NOTEBOOKS.items()}
+try:
+    DECLARED = {name: execute.declared(execute.read(path)) for name, path in NOTEBOOKS.items()}
+except execute.ExecutionError as error:
+    sys.exit(str(error))
 READERS = [name for name in NOTEBOOKS if "records" in DECLARED[name]]  # pages that need all other notebooks' records
 CHAPTERS = [name for name in NOTEBOOKS if name not in READERS]
 RECORDS = [f"{OUT}/records/{name}.json" for name in CHAPTERS if "record" in DECLARED[name]]

@@ -30,10 +30,16 @@ class ExecutionError(Exception):
 
 
 def read(path: str | os.PathLike) -> Any:
-    """The notebook in a MyST (.md) or Jupyter (.ipynb) file as an nbformat node, for this Python's kernel."""
+    """The notebook in a MyST (.md) or Jupyter (.ipynb) file as an nbformat node, for this Python's kernel.
+
+    Raises ExecutionError for a file that is missing or is no notebook.
+    """
     import jupytext
 
-    notebook = jupytext.read(path)
+    try:
+        notebook = jupytext.read(path)
+    except Exception as error:  # file, YAML and Jupytext errors have no class in common
+        raise ExecutionError(f"{path}: cannot be read as a notebook: {error}") from error
     kernel = notebook.metadata.setdefault("kernelspec", {})
     kernel.update(
         {"name": "python3", "language": "python"}
@@ -52,13 +58,19 @@ def declared(notebook: Any) -> dict[str, Any]:
     """Parameters of the notebook's cell tagged ``parameters``: name to default value.
 
     A default that is not a literal is given as its source text. Papermill's own reader is not used because it
-    skips a line whose comment contains ``=``.
+    skips a line whose comment contains ``=``. Raises ExecutionError for a cell that is not Python.
     """
     found: dict[str, Any] = {}
     for cell in notebook.cells:
         if PARAMETERS_TAG not in cell.metadata.get("tags", []):
             continue
-        for node in ast.parse(cell.source).body:
+        try:
+            body = ast.parse(cell.source).body
+        except SyntaxError as error:
+            raise ExecutionError(
+                f"The cell tagged `parameters` cannot be read: {error}: {error.text}"
+            ) from error
+        for node in body:
             target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
             if not isinstance(target, ast.Name) or getattr(node, "value", None) is None:
                 continue
@@ -83,11 +95,8 @@ def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: 
     partial = output.with_name(output.stem + ".partial.ipynb")
     output.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(output.with_name(f".{output.stem}.lock")):
-        try:
-            node = read(notebook)
-            known = declared(node)
-        except Exception as error:  # YAML, Jupytext and syntax errors have no common class
-            raise ExecutionError(f"{notebook}: cannot be read as a notebook: {error}") from error
+        node = read(notebook)
+        known = declared(node)
         chosen = {name: value for name, value in parameters.items() if name in known}
         result = _run(notebook, node, partial, chosen)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
@@ -117,10 +126,12 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any]) -
                 progress_bar=False,
                 stderr_file=sys.stderr,
                 start_timeout=180,
-                extra_arguments=["--IPKernelApp.log_level=40"],  # not its warning that loopback is unencrypted
+                extra_arguments=[
+                    "--IPKernelApp.log_level=40"
+                ],  # not its warning that loopback is unencrypted
             )
     except PapermillExecutionError as error:
-        raise ExecutionError(f"{_describe(notebook, error)}\n{where}") from None
+        raise ExecutionError(f"{_describe(notebook, heartbeat.place, error)}\n{where}") from None
     except (DeadKernelError, CellTimeoutError) as error:
         died = isinstance(error, DeadKernelError)
         reason = "the kernel died (out of memory, or killed from outside)" if died else error
@@ -129,14 +140,10 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any]) -
         raise ExecutionError(f"{notebook}: the Python kernel did not start: {error}") from error
 
 
-def _describe(notebook: Path, error: Any) -> str:
+def _describe(notebook: Path, place: str, error: Any) -> str:
     """Traceback's end, then one line that names notebook, cell and error."""
     trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback)).rstrip().splitlines()[-TRACEBACK_LINES:]
-    first = next((line for line in error.source.splitlines() if line.strip()), "")
-    cell = f"code cell {error.exec_count}" if error.exec_count else f"cell {error.cell_index + 1}"
-    return "\n".join(
-        [*trace, "", f"{notebook} failed in {cell} ({first.strip()}):", f"{error.ename}: {error.evalue}"]
-    )
+    return "\n".join([*trace, "", f"{notebook} failed in {place}:", f"{error.ename}: {error.evalue}"])
 
 
 class _Heartbeat:
@@ -144,12 +151,12 @@ class _Heartbeat:
 
     def __init__(self, name: str, node: Any):
         self.name, self.place = name, "its first cell"
-        self._total = sum(cell.cell_type == "code" for cell in node.cells)
-        self._done, self._stop = threading.Event(), None
+        self.total = sum(cell.cell_type == "code" for cell in node.cells)
+        self._done = threading.Event()
         self._start = time.monotonic()
 
     def __enter__(self) -> _Heartbeat:
-        self.say(f"started, {self._total} code cells")
+        self.say(f"started, {self.total} code cells")
         threading.Thread(target=self._beat, daemon=True).start()
         return self
 
@@ -177,10 +184,12 @@ class _Heartbeat:
 
                 def note(cell: Any, *args: Any, **more: Any) -> Any:
                     nonlocal count
-                    if cell.cell_type == "code":
+                    if cell.cell_type == "code" and "injected-parameters" not in cell.metadata.get(
+                        "tags", ()
+                    ):
                         count += 1
                         first = next((line for line in cell.source.splitlines() if line.strip()), "")
-                        heartbeat.place = f"code cell {count} of {heartbeat._total}: {first.strip()}"
+                        heartbeat.place = f"code cell {count} of {heartbeat.total}: {first.strip()}"
                     return start(cell, *args, **more)
 
                 manager.cell_start = note

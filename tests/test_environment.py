@@ -1,0 +1,172 @@
+"""pyproject.toml, requirements.lock and environment.yml say the same, and no file says where this was written."""
+
+import ast
+import itertools
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.markers import default_environment
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+EXTRAS = PROJECT["optional-dependencies"]
+DECLARED = [Requirement(line) for line in [*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())]]
+LOCK_LINES = [
+    line
+    for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    if line and not line.startswith("#")
+]
+LOCK = {
+    canonicalize_name(name): version for name, _, version in (line.partition("==") for line in LOCK_LINES)
+}
+
+
+def own_files() -> list[Path]:
+    """Every file that git tracks, or all but what is made where the project was unpacked without git."""
+    try:
+        listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        made = {".venv", "_build", ".snakemake", ".git"}
+        paths = [path for path in ROOT.rglob("*") if not made & set(path.relative_to(ROOT).parts)]
+    else:
+        paths = [ROOT / os.fsdecode(name) for name in listed.split(b"\0") if name]
+    return [path for path in paths if path.is_file()]
+
+
+@pytest.mark.parametrize("requirement", DECLARED, ids=str)
+def test_lock_satisfies_pyproject(requirement):
+    assert canonicalize_name(requirement.name) in LOCK, f"{requirement} is not locked: make lock"
+    version = LOCK[canonicalize_name(requirement.name)]
+    assert requirement.specifier.contains(version, prereleases=True)
+
+
+def test_lock_holds_exact_versions_and_nothing_else():
+    for line in LOCK_LINES:
+        assert re.fullmatch(r"[a-z0-9][a-z0-9._-]*==[0-9][0-9a-z.]*", line), line
+    assert len(LOCK) == len(LOCK_LINES), "a package is locked twice"
+    assert not [name for name in LOCK if name.startswith("nvidia") or name == "triton"]
+    assert str(Version(LOCK["torch"])) == "2.13.0"  # no local build such as +cpu: each platform takes its own
+
+
+def test_lock_is_closed():
+    """What an installed package needs on this machine is locked too, so nothing is left to the day's newest."""
+    from importlib.metadata import PackageNotFoundError, requires
+
+    missing, environment = [], default_environment()
+    wanted = [(canonicalize_name(r.name), frozenset(r.extras)) for r in DECLARED]
+    seen = set()
+    while wanted:
+        name, extras = wanted.pop()
+        if (name, extras) in seen:
+            continue
+        seen.add((name, extras))
+        if name not in LOCK and not name.startswith(
+            ("nvidia-", "cuda-", "triton")
+        ):  # torch pins these itself
+            missing.append(name)
+        try:
+            lines = requires(name) or []
+        except PackageNotFoundError:
+            continue
+        for need in map(Requirement, lines):
+            if need.marker is None or any(
+                need.marker.evaluate(environment | {"extra": extra}) for extra in extras | {""}
+            ):
+                wanted.append((canonicalize_name(need.name), frozenset(need.extras)))
+    assert len(seen) > 100
+    assert not missing
+
+
+def test_installed_versions_are_the_locked_ones():
+    from importlib.metadata import PackageNotFoundError, version
+
+    wrong = []
+    for name, locked in LOCK.items():
+        try:
+            installed = Version(version(name))
+        except PackageNotFoundError:
+            wrong.append(f"{name} is not installed")
+            continue
+        if Version(installed.public) != Version(locked):
+            wrong.append(f"{name} {installed} instead of {locked}")
+    assert not wrong
+
+
+def test_conda_environment_gives_the_same():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    conda = [item for item in environment["dependencies"] if isinstance(item, str)]
+    (pip,) = (item["pip"] for item in environment["dependencies"] if isinstance(item, dict))
+    assert conda == [f"python{PROJECT['requires-python']}", "pip"]  # every package comes through pip
+    assert pip == ["-c requirements.lock", f"-e .[{','.join(EXTRAS)}]"]
+
+
+def test_makefile_asks_for_the_same_python():
+    least = re.fullmatch(r">=(\d+)\.(\d+)", PROJECT["requires-python"])
+    assert f"sys.version_info < ({least[1]}, {least[2]})" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert SpecifierSet(PROJECT["requires-python"]).contains(".".join(map(str, sys.version_info[:3])))
+
+
+def imported(path: Path) -> set[str]:
+    """Top-level names of what a Python file, or the code cells of a notebook, import absolutely."""
+    source = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        source = "\n".join(re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", source, re.DOTALL | re.MULTILINE))
+        source = re.sub(r"^(:|%).*$", "", source, flags=re.MULTILINE)
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add(node.module.split(".")[0])
+    return names
+
+
+def test_every_import_is_declared():
+    declared = {canonicalize_name(requirement.name) for requirement in DECLARED} | {"attention-limits"}
+    providers = packages_distributions()
+    own = {path.stem for path in (ROOT / "tests").rglob("*.py")}
+    files = [*(ROOT / "lib").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), ROOT / "Snakefile"]
+    files += [path for folder in ("notebooks", "book") for path in (ROOT / folder).glob("*.md")]
+    wrong = set()
+    for path in files:
+        # The Snakefile is Python with rules: its import lines are at its top.
+        names = (
+            set(re.findall(r"^(?:import|from) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+            if path.name == "Snakefile"
+            else imported(path)
+        )
+        for name in names - set(sys.stdlib_module_names) - own:
+            if not {canonicalize_name(provider) for provider in providers.get(name, [])} & declared:
+                wrong.add(f"{path.relative_to(ROOT)}: {name}")
+    assert not wrong
+
+
+def test_no_file_names_a_machine_or_a_registry():
+    # Put together here so that this file does not name them itself.
+    folders = ["/" + name + "/" for name in ("work", "opt", "root")]
+    hosts = [
+        "pypi" + ".org",
+        "python" + "hosted",
+        "registry.npm" + "js",
+        "deb.debian" + ".org",
+        "index" + "-url =",
+    ]
+    found = []
+    for path in own_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {word}" for word in folders + hosts if word in text]
+    assert not found
