@@ -37,9 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
 def _bring(kind: str, options: argparse.Namespace) -> Provenance:
     given = getattr(options, kind)
     name, notice = decide(kind, given)
-    notice = notice or getattr(options, f"{kind}_notice")
     if notice:
         say(notice)
+    notice = notice or getattr(options, f"{kind}_notice")  # whoever decided before has said it before
     provenance = fetch_model(name)[1] if kind == "model" else load_text(name).provenance
     return provenance.asked(getattr(options, f"requested_{kind}") or given, notice)
 

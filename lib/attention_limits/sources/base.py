@@ -73,20 +73,30 @@ def _sha256_of(path: str, size: int, modified: int) -> str:
 
 
 def cache_folder() -> Path:
-    """Return this project's cache folder, made if needed.
+    """Return this project's cache folder, which need not exist; ``ATTENTION_LIMITS_CACHE`` names another one.
 
-    ``ATTENTION_LIMITS_CACHE`` names another one. Raises SourceError where it cannot be written.
+    Raises SourceError where there is no home folder to put it in.
     """
     import platformdirs
 
     named = os.environ.get("ATTENTION_LIMITS_CACHE")
-    folder = Path(named or platformdirs.user_cache_dir("attention-limits"))
     try:
-        folder = folder.expanduser().absolute()
+        return Path(named or platformdirs.user_cache_dir("attention-limits")).expanduser().absolute()
+    except RuntimeError as error:  # "~" means nothing here
+        raise SourceError(
+            f"There is no home folder for a cache ({error}). Set the environment variable "
+            "ATTENTION_LIMITS_CACHE to a folder that can be written."
+        ) from error
+
+
+def writable_cache_folder() -> Path:
+    """Return the cache folder, made if needed. Raises SourceError where it cannot be written."""
+    folder = cache_folder()
+    try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
-    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder to expand "~" with
+    except OSError as error:
         raise SourceError(
             f"The cache folder {str(folder)!r} cannot be written ({error}). Free or unlock it, or set the "
             "environment variable ATTENTION_LIMITS_CACHE to a folder that can be written."
@@ -122,7 +132,7 @@ def cached_entry(name: str, build: Callable[[Path], dict[str, Any]]) -> tuple[Pa
     fault = entry_fault(folder)
     if not fault:
         return folder, read_manifest(folder)
-    with FileLock(folder.with_name(name + ".lock")):
+    with FileLock(writable_cache_folder() / f"{name}.lock"):
         fault = entry_fault(folder)  # another process may have built it while this one waited
         if fault and folder.exists():
             say(f"The cached {name} is damaged ({fault}); it is fetched again.")
@@ -156,6 +166,9 @@ def entry_fault(folder: Path) -> str:
 
 
 def _build_entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
+    """Build under a temporary name and move into place; the caller holds the entry's lock."""
+    for leftover in folder.parent.glob(f"{folder.name}.*.partial"):  # of a run that was killed
+        shutil.rmtree(leftover, ignore_errors=True)
     partial = Path(tempfile.mkdtemp(dir=folder.parent, prefix=folder.name + ".", suffix=".partial"))
     try:
         manifest = build(partial)

@@ -14,7 +14,7 @@ def decide(kind: str, requested: str) -> tuple[str, str]:
     """Return the explicit name for a requested model or text, and a notice for the reader ("" for none).
 
     ``kind`` is "model" or "text". Any name but ``auto`` is returned as it is, unasked. ``auto`` takes the
-    paper's choice if it is in the cache or if its host answers within two seconds, else the embedded default,
+    paper's choice if it is in the cache or if its host answers at once, else the embedded default,
     and the notice says so. Raises SourceError for an empty name, ValueError for another kind.
     """
     if kind not in PAPER_CHOICE:

@@ -10,6 +10,7 @@ from typing import Any
 from attention_limits.sources.base import SourceError, sha256_file
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt")
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -21,7 +22,7 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / WEIGHTS] if (folder / WEIGHTS).is_file() else []
     try:
         names = set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
-    except (ValueError, KeyError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(
             f"{INDEX} of {folder.name!r} is damaged ({error!r}). Fetch the model again."
         ) from error
@@ -33,11 +34,16 @@ def weight_files(folder: Path) -> list[Path]:
     return sorted(folder / name for name in names)
 
 
+def has_tokenizer(folder: Path) -> bool:
+    """Say whether a folder holds a tokenizer. Without one, transformers makes up an empty one and says nothing."""
+    return any((folder / name).is_file() for name in TOKENIZERS)
+
+
 def check_folder(name: str, folder: Path) -> dict[str, Any]:
     """Return the folder's config after checking, without torch, that the model may be loaded at all.
 
-    Raises SourceError: no or damaged config.json, remote code asked for, an encoder-decoder, no safetensors,
-    a missing or truncated safetensors file.
+    Raises SourceError: no or damaged config.json, remote code asked for, an encoder-decoder, no tokenizer,
+    no safetensors, a missing or truncated safetensors file.
     """
     path = folder / "config.json"
     if not path.is_file():
@@ -60,6 +66,11 @@ def check_folder(name: str, folder: Path) -> dict[str, Any]:
         raise SourceError(
             f"The model {name!r} is an encoder-decoder ({', '.join(architectures)}), not a causal language "
             "model. Choose a decoder-only model such as gpt2 or smollm2-135m."
+        )
+    if not has_tokenizer(folder):
+        raise SourceError(
+            f"The model {name!r} has no tokenizer ({' or '.join(TOKENIZERS)}). Save the one it was trained with "
+            "into its folder."
         )
     _check_weights(name, folder)
     return config

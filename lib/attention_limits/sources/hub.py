@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from attention_limits.sources.base import SourceError, cache_folder, say, sha256_file
-from attention_limits.sources.folders import weight_files
+from attention_limits.sources.base import SourceError, say, sha256_file, writable_cache_folder
+from attention_limits.sources.folders import has_tokenizer, weight_files
 from attention_limits.sources.reach import Answer, probe
 from attention_limits.sources.registry import MODELS, HubModel
 
@@ -69,8 +69,12 @@ def cached_snapshot(model: HubModel) -> Path | None:
         raise SourceError(f"{model.repository!r} is no model name the hub can have ({error}).") from error
     folder = Path(found)
     weights = weight_files(folder)
-    tokenizer = any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json", "tokenizer.model"))
-    whole = (folder / "config.json").is_file() and tokenizer and weights and all(w.is_file() for w in weights)
+    whole = (
+        (folder / "config.json").is_file()
+        and has_tokenizer(folder)
+        and weights
+        and all(w.is_file() for w in weights)
+    )
     return folder if whole else None
 
 
@@ -83,14 +87,14 @@ def is_cached(model: HubModel) -> bool:
 def snapshot(name: str, model: HubModel) -> Path:
     """Return a verified folder of the model in the hub's cache, downloaded if it is absent or damaged.
 
-    Raises SourceError: unknown name, no network (after one probe of two seconds), no safetensors, wrong hash.
+    Raises SourceError: unknown name, no network (after one short probe), no safetensors, wrong hash.
     """
     from filelock import FileLock
 
     folder = cached_snapshot(model)
     if folder and not damaged(folder, model):
         return folder
-    with FileLock(cache_folder() / f"{model.repository.replace('/', '--')}.lock"):
+    with FileLock(writable_cache_folder() / f"{model.repository.replace('/', '--')}.lock"):
         folder = cached_snapshot(model)  # another process may have repaired it while this one waited
         broken = damaged(folder, model) if folder else []
         if folder and not broken:

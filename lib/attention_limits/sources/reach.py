@@ -6,9 +6,11 @@ import threading
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
 
 USER_AGENT = "attention-limits/0.1"
-PROBE_SECONDS = 2.0  # one probe for the model and one for the text leave a decision under five seconds
+# One probe for the model and one for the text, and the imports before them on a cold disk, stay under five seconds.
+PROBE_SECONDS = 1.5
 
 
 @dataclass(frozen=True)
@@ -32,14 +34,23 @@ def probe(url: str, seconds: float = PROBE_SECONDS) -> Answer:
     return answers[0] if answers else Answer(False, 0, f"no answer in {seconds:g} s")
 
 
-def _ask(url: str, seconds: float) -> Answer:
+def open_url(url: str, timeout: float) -> HTTPResponse:
+    """Open an address under this project's name; ``timeout`` is in seconds without a byte.
+
+    A new opener each time, since the one that urlopen shares keeps the proxies it saw first. Raises OSError or
+    HTTPException, ValueError for what is no address.
+    """
     request = urllib.request.Request(url, headers={"User-Agent": USER_AGENT})
+    return urllib.request.build_opener().open(request, timeout=timeout)
+
+
+def _ask(url: str, seconds: float) -> Answer:
     try:
-        with urllib.request.urlopen(request, timeout=seconds) as response:
+        with open_url(url, seconds) as response:
             return Answer(True, response.status, "")
     except urllib.error.HTTPError as error:
         return Answer(False, error.code, f"HTTP status {error.code}")
-    except (OSError, ValueError) as error:  # URLError is an OSError; ValueError: not an address at all
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: not an address at all
         cause = getattr(error, "reason", error)
         if isinstance(cause, TimeoutError):
             return Answer(False, 0, f"no answer in {seconds:g} s")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import re
-import urllib.request
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from attention_limits.sources.base import (
     say,
 )
 from attention_limits.sources.packages import packaged_bytes
-from attention_limits.sources.reach import USER_AGENT, probe
+from attention_limits.sources.reach import open_url, probe
 from attention_limits.sources.registry import TEXTS, GutenbergText, PackagedFile
 
 DOWNLOAD_TIMEOUT = 60.0  # seconds without a byte
@@ -106,16 +106,11 @@ def _download(name: str, url: str) -> bytes:
             "(embedded) or 'auto'."
         )
     say(f"Fetching {name} from {url}, once ...")
-    request = urllib.request.Request(url, headers={"User-Agent": USER_AGENT})
     try:
-        with urllib.request.urlopen(request, timeout=DOWNLOAD_TIMEOUT) as response:
-            content = response.read()
-            announced = response.headers.get("Content-Length")
-    except OSError as error:
+        with open_url(url, DOWNLOAD_TIMEOUT) as response:
+            return response.read()  # raises IncompleteRead where fewer bytes come than were announced
+    except (OSError, HTTPException) as error:
         raise SourceError(f"{name}: the download of {url} broke off ({error}). Run again.") from error
-    if announced and int(announced) != len(content):
-        raise SourceError(f"{name}: {url} sent {len(content)} of {announced} bytes. Run again.")
-    return content
 
 
 def _packaged_text(name: str, known: PackagedFile) -> Text:
@@ -209,13 +204,14 @@ def _readable(requested: str, content: bytes) -> tuple[str, bool]:
             f"{requested!r} is not UTF-8: byte {error.start} is 0x{content[error.start]:02x} "
             f"({error.reason}). Convert it, for example with: iconv -f LATIN1 -t UTF-8 OLD > NEW"
         ) from None
-    if gutenberg.is_gutenberg(plain):
-        return gutenberg.clean(plain), True
+    cleaned = gutenberg.is_gutenberg(plain)
+    if cleaned:
+        plain = gutenberg.clean(plain)
     if not any(character.isalpha() for character in plain):
         raise SourceError(
             f"The text file {requested!r} holds no letter. Give a file with some pages of text."
         )
-    return plain, False
+    return plain, cleaned
 
 
 def _decode(content: bytes) -> str:
