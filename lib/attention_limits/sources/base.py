@@ -8,7 +8,8 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -119,6 +120,23 @@ def write_atomically(path: Path, content: str) -> None:
         raise
 
 
+@contextmanager
+def one_at_a_time(name: str) -> Iterator[None]:
+    """Let one process at a time fetch ``name``; the others wait and say so. Raises SourceError as the cache does."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(writable_cache_folder() / f"{name}.lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        say(f"Another run is fetching {name}; waiting for it to end.")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
 def cached_entry(name: str, build: Callable[[Path], dict[str, Any]]) -> tuple[Path, dict[str, Any]]:
     """Return folder ``name`` of the cache and its manifest, built first if it is absent or damaged.
 
@@ -126,13 +144,11 @@ def cached_entry(name: str, build: Callable[[Path], dict[str, Any]]) -> tuple[Pa
     SHA-256. The folder gets its name only when it is complete, and one process builds while others wait.
     Raises SourceError.
     """
-    from filelock import FileLock
-
     folder = cache_folder() / name
     fault = entry_fault(folder)
     if not fault:
         return folder, read_manifest(folder)
-    with FileLock(writable_cache_folder() / f"{name}.lock"):
+    with one_at_a_time(name):
         fault = entry_fault(folder)  # another process may have built it while this one waited
         if fault and folder.exists():
             say(f"The cached {name} is damaged ({fault}); it is fetched again.")

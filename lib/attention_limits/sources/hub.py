@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from attention_limits.sources.base import SourceError, say, sha256_file, writable_cache_folder
+from attention_limits.sources.base import SourceError, one_at_a_time, say, sha256_file
 from attention_limits.sources.folders import has_tokenizer, weight_files
 from attention_limits.sources.reach import Answer, probe
 from attention_limits.sources.registry import MODELS, HubModel
@@ -89,12 +89,10 @@ def snapshot(name: str, model: HubModel) -> Path:
 
     Raises SourceError: unknown name, no network (after one short probe), no safetensors, wrong hash.
     """
-    from filelock import FileLock
-
     folder = cached_snapshot(model)
     if folder and not damaged(folder, model):
         return folder
-    with FileLock(writable_cache_folder() / f"{model.repository.replace('/', '--')}.lock"):
+    with one_at_a_time(model.repository.replace("/", "--")):
         folder = cached_snapshot(model)  # another process may have repaired it while this one waited
         broken = damaged(folder, model) if folder else []
         if folder and not broken:

@@ -56,7 +56,7 @@ MODELS: dict[str, HubModel | PackagedFile] = {
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
         size=98_362_432,
         licence="Apache-2.0",
-        origin="SmolLM2-135M-Instruct with weights quantised to 4 bits (GGUF, Q4_1)",
+        origin="SmolLM2-135M-Instruct, quantised (GGUF, mostly Q4_1)",
     ),
 }
 
