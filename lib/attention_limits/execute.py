@@ -97,6 +97,7 @@ def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: 
     with FileLock(output.with_name(f".{output.stem}.lock")):
         node = read(notebook)
         known = declared(node)
+        output.unlink(missing_ok=True)  # after a failure, no older result looks like this run's
         chosen = {name: value for name, value in parameters.items() if name in known}
         result = _run(notebook, node, partial, chosen)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())

@@ -1,0 +1,167 @@
+"""The Snakefile on a small project: what runs, what runs again, and what a failure or a kill leaves behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import nbformat
+import pytest
+from toy import chapter, project
+
+SOURCES = ["model=a model", "text=a text.txt"]
+
+
+def command(*config: str, cores: int = 2) -> list[str]:
+    return [sys.executable, "-m", "snakemake", "--cores", str(cores), "--config", *SOURCES, *config]
+
+
+def run(folder, *config: str) -> subprocess.CompletedProcess:
+    """One run of the engine in ``folder``; stdout and stderr together."""
+    return subprocess.run(
+        command(*config), cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300
+    )
+
+
+def executed(done: subprocess.CompletedProcess) -> set[str]:
+    """Names of the notebooks that a run started."""
+    return set(re.findall(r"^(\w+): started", done.stdout, re.MULTILINE))
+
+
+def value(folder, name: str, out: str = "_build") -> float:
+    return json.loads((folder / out / "records" / f"{name}.json").read_text())["results"][0]["value"]
+
+
+@pytest.fixture
+def toy(tmp_path):
+    return project(tmp_path / "a toy")
+
+
+def test_from_nothing_to_a_book_and_then_only_what_changed(toy):
+    done = run(toy)
+    assert done.returncode == 0, done.stdout
+    assert executed(done) == {"size", "seed", "index"}
+    assert done.stdout.index("size: finished") < done.stdout.index("index: started")
+    html = toy / "_build" / "html"
+    for page in ("index", "notebooks/size", "notebooks/seed", "provenance"):
+        assert (html / f"{page}.html").is_file()
+    assert "seed.json size.json" in (html / "index.html").read_text(encoding="utf-8")
+    assert not list((toy / "_build" / "failed").iterdir())
+
+    start = time.monotonic()
+    again = run(toy)
+    assert (again.returncode, executed(again)) == (0, set())
+    assert time.monotonic() - start < 15
+
+    changed = run(
+        toy, "width=8"
+    )  # only the notebook that has the parameter, and the page that reads its record
+    assert (changed.returncode, executed(changed)) == (0, {"size", "index"})
+    assert value(toy, "size") == 8
+
+    (toy / "a text.txt").write_text("Other words. " * 500, encoding="utf-8")
+    before = json.loads((toy / "_build" / "sources.json").read_text())["text"]["sha256"]
+    assert run(toy, "width=8").returncode == 0
+    after = json.loads((toy / "_build" / "sources.json").read_text())["text"]
+    assert after["sha256"] != before
+    assert (after["requested"], str(toy) in json.dumps(after)) == ("a text.txt", False)
+
+
+def test_a_failing_cell_has_the_last_word_and_a_rerun_does_what_is_missing(toy):
+    chapter(toy, "seed", "seed = 0", "seed", "total = 7\nraise ArithmeticError('the sum is wrong')")
+    done = run(toy)
+    assert done.returncode != 0
+    assert done.stdout.rstrip().splitlines()[-3:] == [
+        "notebooks/seed.md failed in code cell 2 of 3: total = 7:",
+        "ArithmeticError: the sum is wrong",
+        "The notebook as far as it ran: _build/executed/seed.partial.ipynb",
+    ]
+    partial = nbformat.read(toy / "_build" / "executed" / "seed.partial.ipynb", as_version=4)
+    assert any(o.output_type == "error" for c in partial.cells if c.cell_type == "code" for o in c.outputs)
+    assert not (toy / "_build" / "executed" / "seed.ipynb").exists()
+    assert not (toy / "_build" / "html").exists()
+
+    chapter(toy, "seed", "seed = 0", "seed + 4")
+    fixed = run(toy)
+    assert (fixed.returncode, "size" in executed(fixed)) == (0, False), fixed.stdout
+    assert value(toy, "seed") == 4
+    assert not (toy / "_build" / "executed" / "seed.partial.ipynb").exists()
+
+
+def test_a_failed_page_leaves_no_book_and_says_why(toy):
+    page = toy / "book" / "index.md"
+    page.write_text(page.read_text() + "\nSee [](nowhere.md).\n", encoding="utf-8")
+    done = run(toy)
+    assert done.returncode != 0
+    assert "nowhere.md" in done.stdout[done.stdout.index("--- book failed") :]
+    assert not (toy / "_build" / "html").exists()
+
+
+def test_after_a_kill_a_rerun_completes(toy):
+    chapter(toy, "seed", "seed = 0", "seed", "import time\ntime.sleep(3)")
+    process = subprocess.Popen(
+        command(),
+        cwd=toy,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    for line in process.stdout:
+        if line.startswith("seed: started"):
+            break
+    time.sleep(1)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not (toy / "_build" / "executed" / "seed.ipynb").exists()
+    done = run(toy)
+    assert done.returncode == 0, done.stdout
+    assert "seed" in executed(done)
+    assert value(toy, "seed") == 0
+    assert (toy / "_build" / "html" / "index.html").is_file()
+
+
+def test_two_runs_at_once_wait_for_each_other(toy):
+    first, second = (
+        subprocess.Popen(command(), cwd=toy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for _ in range(2)
+    )
+    said = [process.communicate(timeout=300)[0] for process in (first, second)]
+    assert (first.returncode, second.returncode) == (0, 0), said
+    assert sorted("size: started" in words for words in said) == [False, True]
+    assert any("Another run is at work" in words for words in said)
+
+
+def test_another_folder_holds_another_run(toy):
+    done = run(toy, "out=_build/other label", "seed=5")
+    assert done.returncode == 0, done.stdout
+    assert value(toy, "seed", "_build/other label") == 5
+    assert (toy / "_build" / "other label" / "html" / "index.html").is_file()
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ("widht=4", "--config widht: no notebook has this parameter. Did you mean width?"),
+        ("text=not there.txt", "not there.txt"),
+        ("model=no model", "no model"),
+    ],
+)
+def test_a_wrong_setting_is_named_and_nothing_runs(toy, config, words):
+    done = run(toy, config)
+    assert done.returncode != 0
+    assert words in "\n".join(done.stdout.rstrip().splitlines()[-4:])
+    assert not executed(done)
+    assert "Traceback" not in done.stdout
+
+
+def test_a_chapter_without_a_record_is_named(toy):
+    path = toy / "notebooks" / "size.md"
+    path.write_text(path.read_text().replace('record = ""', "recrod = 1"), encoding="utf-8")
+    done = run(toy)
+    assert done.returncode != 0
+    assert "notebooks/size.md: its cell tagged `parameters` lacks `record`" in done.stdout

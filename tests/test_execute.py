@@ -1,0 +1,126 @@
+"""Executing one notebook: what is passed to it, where it runs, and every way in which it can end."""
+
+import json
+import os
+import sys
+
+import jupytext
+import nbformat
+import pytest
+from attention_limits import execute
+from toy import write_notebook
+
+
+def outputs(path) -> list[str]:
+    """What each code cell of an executed notebook printed."""
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    return ["".join(o.get("text", "") for o in cell.outputs if o.get("name") == "stdout") for cell in cells]
+
+
+def test_declared_reads_every_literal_and_ignores_other_cells(tmp_path):
+    source = (
+        'lengths = [1,\n  2]\nn: int = 5  # n = 5, or more\nrate = -1e-3\nother = len("ab")\nname = "a=b"'
+    )
+    path = write_notebook(tmp_path / "a.md", source, "later = 3")
+    found = execute.declared(execute.read(path))
+    assert found == {"lengths": [1, 2], "n": 5, "rate": -0.001, "other": "len('ab')", "name": "a=b"}
+
+
+def test_is_notebook_only_with_a_kernel(tmp_path):
+    assert execute.is_notebook(write_notebook(tmp_path / "a.md", "n = 1"))
+    plain = tmp_path / "b.md"
+    for text in ("# Title\n", "---\ntitle: x\n---\n# Title\n", "# Title\n\n---\nkernelspec: 1\n---\n", ""):
+        plain.write_text(text, encoding="utf-8")
+        assert not execute.is_notebook(plain)
+
+
+def test_only_declared_parameters_arrive_with_their_types(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    show = (
+        "import os, sys\nprint(repr((n, lengths, text, 'extra' in globals(), os.getcwd(), sys.executable)))"
+    )
+    path = write_notebook(tmp_path / "my notebook.md", 'n = 1\nlengths = [1]\ntext = ""', show)
+    given = ["lengths=[2, 3]", "text=a 'quoted' = name.txt", "extra=1"]
+    assert execute.main([str(path), "out/my notebook.ipynb", "--parameters", *given]) == 0
+    expected = (1, [2, 3], "a 'quoted' = name.txt", False, str(tmp_path), sys.executable)
+    assert outputs("out/my notebook.ipynb")[-1].strip() == repr(expected)
+    run = nbformat.read("out/my notebook.ipynb", as_version=4).metadata.papermill
+    assert run.parameters == {"lengths": [2, 3], "text": "a 'quoted' = name.txt"}
+    assert (run.input_path, run.output_path) == (path.as_posix(), "out/my notebook.ipynb")
+    assert [name for name in os.listdir("out") if not name.startswith(".")] == ["my notebook.ipynb"]
+
+
+def test_a_jupyter_notebook_and_a_parameter_file_will_do(tmp_path):
+    path = tmp_path / "a.ipynb"
+    jupytext.write(jupytext.read(write_notebook(tmp_path / "a.md", "n = 1", "print(n)")), path)
+    (tmp_path / "p.json").write_text(json.dumps({"n": 7, "unknown": 1}), encoding="utf-8")
+    execute.execute(path, tmp_path / "out.ipynb", execute.parse_parameters([str(tmp_path / "p.json")]))
+    assert outputs(tmp_path / "out.ipynb")[-1] == "7\n"
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"),
+    [
+        ("x = 1\nraise ValueError('bad $x$')", ["code cell 2 of 3: x = 1:", "ValueError: bad $x$"]),
+        ("1 +", ["code cell 2 of 3: 1 +:", "SyntaxError: invalid syntax"]),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", ["code cell 2 of 3", "kernel died"]),
+    ],
+)
+def test_a_failure_is_told_last_and_the_partial_notebook_is_kept(tmp_path, capfd, cell, words):
+    path = write_notebook(tmp_path / "bad.md", "n = 1", cell, "print('never')")
+    output = tmp_path / "bad.ipynb"
+    output.write_text("from an older run", encoding="utf-8")
+    assert execute.main([str(path), str(output), "--parameters", "n=2"]) == 1
+    end = "\n".join(capfd.readouterr().err.rstrip().splitlines()[-4:])
+    assert all(word in end for word in [str(path), *words])
+    assert end.endswith(f"The notebook as far as it ran: {tmp_path / 'bad.partial.ipynb'}")
+    assert not output.exists()
+    partial = nbformat.read(tmp_path / "bad.partial.ipynb", as_version=4)
+    assert any(c.source == "n = 2" or "n = 2" in c.source for c in partial.cells)
+    assert "never\n" not in outputs(tmp_path / "bad.partial.ipynb")
+
+
+def test_what_a_notebook_says_on_stderr_is_seen_while_it_runs(tmp_path, capfd):
+    path = write_notebook(tmp_path / "a.md", "n = 1", "import sys\nprint('half way', file=sys.stderr)")
+    execute.execute(path, tmp_path / "a.ipynb", {})
+    said = capfd.readouterr()
+    assert "half way" in said.err
+    assert "a: started, 2 code cells" in said.out
+    assert "a: finished" in said.out
+
+
+def test_a_long_cell_is_named_while_it_runs(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(execute, "HEARTBEAT", 0.5)
+    path = write_notebook(tmp_path / "a.md", "n = 1", "# wait a while\nimport time\ntime.sleep(1.5)")
+    execute.execute(path, tmp_path / "a.ipynb", {})
+    assert "a: in code cell 2 of 2: # wait a while" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("text", [None, "---\nkernelspec: [\nx: y\n---\n"])
+def test_a_file_that_is_no_notebook(tmp_path, capfd, text):
+    path = tmp_path / "a.md"
+    if text is not None:
+        path.write_text(text, encoding="utf-8")
+    assert execute.main([str(path), str(tmp_path / "a.ipynb")]) == 1
+    assert f"{path}: cannot be read as a notebook" in capfd.readouterr().err
+
+
+def test_a_parameter_cell_that_is_not_python(tmp_path):
+    path = write_notebook(tmp_path / "a.md", "n = = 1")
+    with pytest.raises(execute.ExecutionError, match=r"parameters` cannot be read.*n = = 1"):
+        execute.declared(execute.read(path))
+
+
+@pytest.mark.parametrize("content", [None, "[1]", "{"])
+def test_a_parameter_file_that_is_none(tmp_path, content):
+    path = tmp_path / "p.json"
+    if content is not None:
+        path.write_text(content, encoding="utf-8")
+    with pytest.raises(execute.ExecutionError, match="--parameters"):
+        execute.parse_parameters([str(path)])
+
+
+def test_parameters_are_json_where_they_can_be_and_text_else():
+    items = ["a=1", "b=[1, 2]", "c=true", 'd="1"', "e=war and peace.txt", "f=", "a=2"]
+    expected = {"a": 2, "b": [1, 2], "c": True, "d": "1", "e": "war and peace.txt", "f": ""}
+    assert execute.parse_parameters(items) == expected
