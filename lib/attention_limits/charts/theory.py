@@ -113,7 +113,11 @@ def picked_curves(
     if y_domain:
         y_scale |= {"domain": list(y_domain), "clamp": True}
     chart = base.mark_line().encode(
-        x=alt.X(f"{x}:Q", title=x_title, scale=alt.Scale(type="log") if log_x else alt.Scale(zero=False)),
+        x=alt.X(
+            f"{x}:Q",
+            title=x_title,
+            scale=alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False),
+        ),
         y=alt.Y("value:Q", title=y_title, scale=alt.Scale(**y_scale)),
         color=alt.Color("curve:N", **look),
         strokeDash=alt.StrokeDash("curve:N", **look),
@@ -141,7 +145,7 @@ def _prepared(chart: alt.Chart) -> alt.Chart:
 def _plane(one: str, two: str) -> dict[str, alt.X | alt.Y]:
     """Both coordinates, one unit as long across as up whatever the shape of the panel, so that a ball is
     round."""
-    reach = {"x": "1.1 * width / height / zoom", "y": "1.1 / zoom"}
+    reach = {"x": "1.1 * max(1, width / height) / zoom", "y": "1.1 * max(1, height / width) / zoom"}
     scale = {
         axis: alt.Scale(domainMin=alt.expr(f"-{far}"), domainMax=alt.expr(far), nice=False, zero=False)
         for axis, far in reach.items()
