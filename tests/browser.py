@@ -40,7 +40,10 @@ class Report:
     raw_math: list[str] = field(default_factory=list)  # visible text that still holds TeX delimiters
     math_errors: list[str] = field(default_factory=list)
     overflow: int = 0  # px the page is wider than its window
-    shift: float = 0.0  # cumulative layout shift, as browsers define it
+    shift: float = (
+        0.0  # cumulative layout shift, as browsers define it (mathematics being typeset counts too)
+    )
+    growth: float = 0.0  # px by which the drawing changed the height of the figure it changed most
     faint: list[str] = field(default_factory=list)  # texts below the WCAG AA contrast
 
     def problems(self) -> list[str]:
@@ -54,8 +57,10 @@ class Report:
         found += [f"mathematics with an error: {text}" for text in self.math_errors]
         if self.overflow > 0:
             found.append(f"the page is {self.overflow} px wider than its window")
-        if self.shift > 0.1:
-            found.append(f"layout shift {self.shift:.3f} is above 0.1")
+        if self.shift > 0.25:
+            found.append(f"layout shift {self.shift:.3f} is above 0.25, which browsers call poor")
+        if self.growth > 60:
+            found.append(f"a figure changes its height by {self.growth:.0f} px when it is drawn")
         found += [f"contrast too low: {text}" for text in self.faint]
         return [f"{self.path.name}: {line}" for line in found]
 
@@ -141,6 +146,8 @@ window.layoutShift = 0;
 new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.layoutShift += entry.value;
 }).observe({ type: "layout-shift", buffered: true });
+window.figureHeights = () => [...document.querySelectorAll("figure.al-figure")].map((f) => f.offsetHeight);
+document.addEventListener("DOMContentLoaded", () => { window.heightsBefore = window.figureHeights(); });
 """
 
 # Resolves when figures are drawn (or have failed or waited 15 s) and MathJax has finished.
@@ -199,6 +206,7 @@ _LOOK = r"""
     math_errors: [...document.querySelectorAll("mjx-merror")].map((e) => e.textContent),
     overflow: Math.max(0, document.documentElement.scrollWidth - window.innerWidth),
     shift: window.layoutShift,
+    growth: Math.max(0, ...window.figureHeights().map((h, i) => Math.abs(h - window.heightsBefore[i]))),
     faint: [...new Set(faint)],
   };
 }

@@ -52,7 +52,7 @@ def head_explorer(
         bind={
             name: alt.binding_select(options=o, name=name) for name, o in (("layer", layers), ("head", heads))
         },
-        on="click",
+        on="click[event.item && event.item.datum && isValid(event.item.datum.head)]",
         clear=False,
         value=[{"layer": layers[0], "head": heads[0]}],
     )
@@ -224,4 +224,4 @@ def _x_axis(x: str, title: str, xs: Sequence[float], log: bool) -> alt.X:
 
 
 def _scale(log: bool, base: int = 10) -> alt.Scale:
-    return alt.Scale(type="log", base=base) if log else alt.Scale(zero=False)
+    return alt.Scale(type="log", base=base, nice=False) if log else alt.Scale(zero=False)

@@ -47,7 +47,7 @@ class Figure:
             "Its finding is in the caption below.</p></div>\n"
             f'<script type="application/json" class="al-spec">{_script_json(content)}</script>\n'
             '<figcaption class="tex2jax_process"><span class="al-number"></span>'
-            f"{html.escape(self.caption)}</figcaption>\n</figure>"
+            f'{html.escape(self.caption)}</figcaption>\n<div class="al-downloads"></div>\n</figure>'
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _spec(chart: altair.TopLevelMixin, name: str) -> dict[str, Any]:
 
 def _rounded(value: float) -> float | int:
     short = float(f"{value:.{_DIGITS}g}")
-    return int(short) if short.is_integer() else short
+    return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list]:

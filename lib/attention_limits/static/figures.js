@@ -113,8 +113,7 @@
   }
 
   function addDownloads(figure) {
-    const bar = document.createElement("div");
-    bar.className = "al-downloads";
+    const bar = figure.element.querySelector(".al-downloads");
     bar.append("Download: ");
     const name = figure.element.id;
     const button = (label, action) => {
@@ -131,7 +130,6 @@
     });
     button("SVG", async () => saveText(name + ".svg", "image/svg+xml", await figure.result.view.toSVG()));
     button("PNG", async () => save(name + ".png", await figure.result.view.toImageURL("png", 2)));
-    figure.element.append(bar);
   }
 
   function start() {
