@@ -116,7 +116,17 @@ def windows(tokenizer: Any, text: str, length: int, count: int) -> torch.Tensor:
         characters *= 2
 
 
-@torch.inference_mode()
+def captures(model: Model, text: str, length: int, count: int) -> Iterator[Capture]:
+    """Capture each of ``count`` consecutive windows of ``length`` tokens in turn; one is in memory at a time.
+
+    A window that the model cannot read and a text that is too short raise CaptureError before any forward pass.
+    """
+    _check_context(model.module.config, length)
+    for ids in windows(model.tokenizer, text, length, count):
+        yield capture(model, ids)
+
+
+@torch.no_grad()
 def capture(model: Model, ids: torch.Tensor) -> Capture:
     """Run ``model`` once over the window ``ids`` (L,) and keep queries, keys, values and layer inputs.
 
@@ -146,7 +156,8 @@ def _check_context(config: Any, length: int) -> None:
     context = getattr(config, "max_position_embeddings", None)
     if context is not None and length > context:
         raise CaptureError(
-            f"a window of {length} tokens is longer than the model's context of {context}; choose lengths up to {context}"
+            f"a window of {length} tokens is longer than the model's context of {context} tokens; "
+            f"choose lengths up to {context}"
         )
     kinds = getattr(config, "layer_types", None) or []
     slides = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
@@ -176,7 +187,8 @@ def _recording(module: torch.nn.Module, layers: dict[int, Layer]) -> Iterator[No
         for what, tensor in (("query", query), ("key", key), ("value", value), ("input", hidden)):
             if not torch.isfinite(tensor).all():
                 raise CaptureError(
-                    f"layer {attention.layer_idx}: the {what} holds NaN or infinite numbers; the model's weights are broken"
+                    f"layer {attention.layer_idx}: the {what} holds NaN or infinite numbers; "
+                    "the model's weights are broken"
                 )
         layers[attention.layer_idx] = Layer(
             q=query[0].float(),

@@ -18,7 +18,7 @@ _FAST = {"reassoc", "contract", "nsz"}
 def softmax_rows(logits, visible, temperature):
     """softmax(logits / temperature) over the first ``visible[r]`` columns of each row, zeros after them.
 
-    logits: (R, L) float32; visible: (R,) int64; returns (R, L) float64.
+    logits: (R, L) float64; visible: (R,) int64; returns (R, L) float64.
     """
     rows, length = logits.shape
     weights = np.zeros((rows, length))
@@ -26,7 +26,7 @@ def softmax_rows(logits, visible, temperature):
         n = visible[r]
         top = -np.inf
         for i in range(n):
-            top = max(top, np.float64(logits[r, i]))
+            top = max(top, logits[r, i])
         total = 0.0
         for i in range(n):
             weights[r, i] = np.exp((logits[r, i] - top) / temperature)
@@ -75,7 +75,7 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
     Taking in token j changes x_i.s by alpha_j x_i.x_j, one row of ``gram``, and |y_i - s|^2 is
     |y_i|^2 - 2 alpha_i x_i.s + |s|^2; float64 keeps what that subtraction cancels.
     """
-    rows, length = weights.shape
+    rows = len(weights)
     out = np.full((5, rows, 1 + len(totals), len(wanted)), np.nan)
     last = totals[-1] if len(totals) else 0
     for r in prange(rows):

@@ -13,10 +13,10 @@ import pandas as pd
 import psutil
 import torch
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from attention_limits import kernels
-from attention_limits.capture import Capture, Layer
+from attention_limits.capture import SPACES, Capture, Layer
 
 SUPPORTS = ("causal", "full")
 # A row violates an inequality only beyond this relative rounding; the kernels work in float64 (2e-16).
@@ -45,6 +45,7 @@ def distances(
     Raises ValueError for a reading, length or N that makes no sense.
     """
     lengths, top_ns = sorted(set(lengths)), sorted(set(top_ns))
+    check_choice("spaces", spaces, SPACES)
     check_choice("supports", supports, SUPPORTS)
     if not lengths or lengths[0] < 2 or lengths[-1] > capture.length:
         raise ValueError(
@@ -120,7 +121,7 @@ def check_choice(name: str, chosen: Sequence[str], allowed: Sequence[str]) -> No
 
 def _heads(capture: Capture, spaces: Sequence[str], length: int) -> Iterator[tuple]:
     """Every head's (layer, head, iterator over blocks of weights, Gram matrix of each space), with progress shown."""
-    with tqdm(total=sum(layer.heads for layer in capture.layers), desc="heads", mininterval=2) as progress:
+    with tqdm(total=sum(layer.heads for layer in capture.layers), desc="heads", mininterval=5) as progress:
         embedding = _gram(capture.embedding[:length]) if "embedding" in spaces else None
         for index, layer in enumerate(capture.layers):
             hidden = _gram(layer.hidden[:length]) if "hidden" in spaces else None
@@ -145,11 +146,12 @@ def weight_blocks(
     free = psutil.virtual_memory().available // 8
     # Three float64 arrays of a block are alive at a time (weights, projections, a copy).
     size = int(np.clip(free // (24 * length), 1, max(length // 8, 16)))
-    keys = layer.k[layer.key_value_head(head), :length]
+    # float64, so that the size of a block does not show in the result.
+    keys = layer.k[layer.key_value_head(head), :length].cpu().double()
     for start in range(0, length, size):
         stop = min(start + size, length)
-        logits = torch.zeros(stop - start, length)
-        logits[:, :stop] = (layer.q[head, start:stop] @ keys[:stop].T * layer.scale).cpu()
+        logits = torch.zeros(stop - start, length, dtype=torch.float64)
+        logits[:, :stop] = layer.q[head, start:stop].cpu().double() @ keys[:stop].T * layer.scale
         yield start, kernels.softmax_rows(logits.numpy(), np.arange(start + 1, stop + 1), temperature)
 
 

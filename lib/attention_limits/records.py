@@ -7,7 +7,8 @@ Format (schema 1)::
                   "meaning": "one sentence", "reading": {"space": "hidden", "support": "causal"}}, ...]}
 
 ``value`` is a finite number; ``low`` and ``high`` (95 % interval) are numbers or null; ``n`` counts what was averaged
-or checked, or is null. No time, path or machine is recorded, so the same seed gives the same bytes.
+or checked, or is null. Numbers keep 8 significant digits, which leaves out what depends on the order of a sum, and no
+time, path or machine is recorded: the same seed gives the same bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Record:
     used after ``auto`` was decided, or None for a chapter that reads neither.
     """
 
-    def __init__(self, notebook: str, parameters: dict[str, Any], model: str | None = None, text: str | None = None):
+    def __init__(
+        self, notebook: str, parameters: dict[str, Any], model: str | None = None, text: str | None = None
+    ):
         self.content: dict[str, Any] = {
             "schema": SCHEMA,
             "notebook": notebook,
@@ -111,7 +114,7 @@ def validate(content: Any) -> None:
 
 
 def find(content: dict[str, Any], id: str, **reading: Any) -> dict[str, Any]:
-    """Return the one result with this id whose reading contains ``reading``; raise KeyError unless there is exactly one."""
+    """Return the one result with this id whose reading contains ``reading``; KeyError unless exactly one does."""
     found = [
         r
         for r in content["results"]
@@ -123,8 +126,9 @@ def find(content: dict[str, Any], id: str, **reading: Any) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A NumPy scalar as the Python value that JSON can hold."""
-    return value.item() if hasattr(value, "item") else value
+    """A NumPy scalar as the Python value that JSON can hold, floats to 8 significant digits."""
+    value = value.item() if hasattr(value, "item") else value
+    return float(f"{value:.8g}") if isinstance(value, float) else value
 
 
 def _check_result(result: Any) -> None:

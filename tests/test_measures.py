@@ -1,0 +1,233 @@
+"""Measures on a captured model against plain float64 loops over heads, tokens and keys."""
+
+import numpy as np
+import pytest
+import torch
+from attention_limits import capture, kernels, measures
+from attention_limits.theory import distance
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_capture import gpt2, llama, some_ids
+
+READINGS = dict(spaces=["hidden", "embedding", "value"], supports=["causal", "full"])
+
+
+@pytest.fixture(scope="module", params=[gpt2, llama], ids=["gpt2", "llama"])
+def seen(request):
+    """A capture of 40 tokens with repeats (equal embeddings) and logits spread enough to be uneven."""
+    model = request.param()
+    with torch.no_grad():
+        for name, weight in model.module.named_parameters():
+            if any(part in name for part in ("c_attn.weight", "q_proj.weight", "k_proj.weight")):
+                weight.mul_(25)
+    ids = some_ids(40)
+    ids[10:20] = ids[0:10]
+    return capture.capture(model, ids)
+
+
+def brute_force(seen, space, support, length, top_n, layer, head):
+    """Algorithm 1 read word by word: for each token, float64 softmax, selection, distances, pairs."""
+    part = seen.layers[layer]
+    x = seen.vectors(space, layer, head).double().numpy()[:length]
+    q, k = part.q[head].double().numpy(), part.k[part.key_value_head(head)].double().numpy()
+    found = []
+    for t in range(1, length + 1):
+        weights = np.zeros(length)
+        logits = np.array([q[t - 1] @ k[i] for i in range(t)]) * part.scale
+        weights[:t] = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+        n = t if support == "causal" else length
+        if n <= top_n:
+            continue
+        order = sorted(range(n), key=lambda i: (-weights[i], i))
+        chosen, rest = order[:top_n], order[top_n:]
+        s = sum(weights[j] * x[j] for j in chosen)
+        d = sum(np.linalg.norm(weights[i] * x[i] - s) for i in rest)
+        d1 = max(np.linalg.norm(x[i] - x[j]) for i in rest for j in chosen)
+        d2 = max(np.linalg.norm(x[j]) for j in chosen)
+        abar = sum(weights[j] for j in chosen)
+        bound = (1 - abar) * d1 + ((n - top_n) * abar - (1 - abar)) * d2
+        expected = distance.expected_distance_bound(weights[:n], x[:n], top_n)
+        norm = np.linalg.norm(s)
+        found.append([d, expected, bound, norm, (n - top_n) * norm, d / (n - top_n), bound / d])
+    return np.mean(found, axis=0), len(found)
+
+
+@pytest.mark.parametrize("support", READINGS["supports"])
+@pytest.mark.parametrize("space", READINGS["spaces"])
+def test_distances_equal_brute_force(seen, space, support):
+    lengths, top_ns = [6, 17, 40], [1, 5]
+    rows = measures.distances(seen, spaces=[space], supports=[support], lengths=lengths, top_ns=top_ns)
+    assert len(rows) == 2 * 4 * len(lengths) * len(top_ns)
+    for row in rows.to_dict("records"):
+        key = {name: row[name] for name in ("space", "support", "length", "top_n", "layer", "head")}
+        expected, count = brute_force(seen, **key)
+        names = ["d", "expected", "bound", "s_norm", "count_term", "mean_distance", "tightness"]
+        # q, k and x are the model's float32; everything computed from them is float64.
+        np.testing.assert_allclose([row[name] for name in names], expected, rtol=1e-9, err_msg=str(key))
+        assert (row["rows"], row["violations"], row["sandwich_violations"]) == (count, 0, 0)
+
+
+def test_readings_measured_together_equal_readings_measured_alone(seen):
+    key = ["layer", "head", "space", "support", "length", "top_n"]
+    together = measures.distances(seen, **READINGS, lengths=[8, 40], top_ns=[2, 7]).set_index(key)
+    alone = measures.distances(seen, spaces=["value"], supports=["full"], lengths=[40], top_ns=[7]).set_index(
+        key
+    )
+    np.testing.assert_allclose(together.loc[alone.index], alone, rtol=1e-9)
+
+
+def test_block_size_changes_nothing(seen, monkeypatch):
+    def measured(available):
+        monkeypatch.setattr(
+            measures.psutil, "virtual_memory", lambda: type("M", (), {"available": available})
+        )
+        return measures.distances(seen, **READINGS, lengths=[40], top_ns=[3])
+
+    one_row, all_rows = measured(8 * 24 * 40), measured(2**40)
+    numbers = one_row.select_dtypes("number").columns
+    np.testing.assert_allclose(one_row[numbers], all_rows[numbers], rtol=1e-12)
+
+
+def test_weight_blocks_are_the_models_weights(seen):
+    whole = np.concatenate([block for _, block in measures.weight_blocks(seen.layers[1], 2, 40)])
+    np.testing.assert_allclose(whole, seen.weights(1, 2).numpy(), atol=1e-6)
+    np.testing.assert_allclose(whole.sum(axis=1), 1, rtol=1e-12)
+
+
+def test_temperature_divides_the_logits(seen):
+    whole = np.concatenate(
+        [block for _, block in measures.weight_blocks(seen.layers[0], 0, 40, temperature=2.0)]
+    )
+    root = seen.weights(0, 0)[-1].sqrt().numpy()  # exp(l / 2) is the root of exp(l)
+    np.testing.assert_allclose(whole[-1], root / root.sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lengths": [41]}, "each must be from 2 to the window's 40"),
+        ({"lengths": []}, "lengths are"),
+        ({"top_ns": [0]}, "at least 1"),
+        ({"top_ns": [8]}, "below the shortest length 8"),
+        ({"supports": ["casual"]}, "supports is .*casual.*out of causal, full"),
+        ({"supports": "causal"}, "must be a list"),
+        ({"spaces": ["hiden"]}, "spaces is .*hiden.*out of hidden, embedding, value"),
+        ({"spaces": []}, "spaces is"),
+    ],
+)
+def test_senseless_readings_are_refused(seen, changes, message):
+    with pytest.raises(ValueError, match=message):
+        measures.distances(seen, **{**READINGS, "lengths": [8, 40], "top_ns": [2], **changes})
+
+
+# --- kernels on rows that a model hardly makes -----------------------------------------------------------------------
+
+
+@st.composite
+def kernel_rows(draw):
+    n = draw(st.integers(2, 14))
+    raw = draw(
+        st.one_of(
+            st.just([0.0] * n),
+            st.integers(0, n - 1).map(lambda hot: [300.0 * (i == hot) for i in range(n)]),
+            st.lists(st.sampled_from([0.0, 1.0, 2.0]), min_size=n, max_size=n),
+            st.lists(st.floats(-30, 30, width=32), min_size=n, max_size=n),
+        )
+    )
+    kind = draw(st.sampled_from(["random", "same", "pairs", "large", "tiny"]))
+    x = np.random.default_rng(draw(st.integers(0, 99))).normal(size=(n, 3))
+    if kind == "same":
+        x[:] = x[0]
+    elif kind == "pairs":
+        x[1::2] = x[0 : n - n % 2 : 2]
+    x *= {"large": 1e4, "tiny": 1e-5}.get(kind, 1.0)
+    return np.array([raw]), x
+
+
+def walk(logits, x, wanted, totals=()):
+    n = logits.shape[1]
+    weights = kernels.softmax_rows(logits, np.array([n]), 1.0)
+    order = kernels.top_rows(weights, np.array([n]), int(max(wanted)))
+    gram = x @ x.T
+    found = kernels.distance_rows(
+        weights,
+        np.array([n]),
+        order,
+        np.array(wanted),
+        np.array(totals, dtype=np.int64),
+        gram,
+        weights @ gram,
+    )
+    return weights[0], order[0], found[:, 0]
+
+
+@settings(deadline=None, max_examples=200)
+@given(kernel_rows())
+def test_one_walk_gives_every_n(row):
+    logits, x = row
+    n = len(x)
+    weights, order, found = walk(logits, x, list(range(1, n + 1)))
+    exact = np.exp(logits[0] - logits.max()) / np.exp(logits[0] - logits.max()).sum()
+    np.testing.assert_allclose(weights, exact, rtol=1e-12)
+    scale = np.abs(x).max()
+    for top_n in range(1, n):
+        chosen = distance.top_set(weights, top_n)
+        assert list(order[:top_n]) == list(chosen)
+        expected = [
+            distance.cumulative_distance(weights, x, chosen),
+            distance.expected_distance_bound(weights, x, top_n),
+            distance.fixed_set_bound(weights, x, chosen),
+            np.linalg.norm(weights[chosen] @ x[chosen]),
+        ]
+        # Where |y_i - s| is zero the subtraction leaves sqrt(rounding) of |s|, about 1e-8 |s| per token.
+        np.testing.assert_allclose(found[:4, 0, top_n - 1], expected, rtol=1e-6, atol=1e-6 * scale)
+    assert np.isnan(found[:, 0, n - 1]).all()
+
+
+@settings(deadline=None, max_examples=100)
+@given(kernel_rows(), st.integers(0, 9), st.integers(1, 16))
+def test_masked_columns_weigh_nothing_but_count(row, more, top_n):
+    logits, x = row
+    n = len(x)
+    extra = np.random.default_rng(3).normal(size=(more, 3)) * np.abs(x).max()
+    x_full = np.concatenate([x, extra])
+    padded = np.concatenate([logits, np.zeros((1, more))], axis=1)
+    weights = kernels.softmax_rows(padded, np.array([n]), 1.0)
+    order = kernels.top_rows(weights, np.array([n]), top_n)
+    gram, projections = x_full @ x_full.T, np.zeros((1, n + more))
+    projections[0, :n] = (weights @ gram)[0, :n]
+    totals = np.array([n + more])
+    found = kernels.distance_rows(
+        weights, np.array([n]), order, np.array([top_n]), totals, gram, projections
+    )[:, 0, 1, 0]
+    if top_n >= n + more:
+        assert np.isnan(found).all()
+        return
+    chosen = distance.top_set(weights[0], top_n)
+    expected = [
+        distance.cumulative_distance(weights[0], x_full, chosen),
+        distance.expected_distance_bound(weights[0], x_full, top_n),
+        distance.fixed_set_bound(weights[0], x_full, chosen),
+    ]
+    np.testing.assert_allclose(found[:3], expected, rtol=1e-6, atol=1e-6 * np.abs(x).max())
+
+
+def test_results_are_the_same_from_run_to_run_and_for_any_thread_count():
+    import numba
+
+    rng = np.random.default_rng(0)
+    logits, x = rng.normal(size=(200, 200)), rng.normal(size=(200, 8))
+    visible, none, gram = np.arange(1, 201), np.array([], dtype=np.int64), x @ x.T
+
+    def once():
+        weights = kernels.softmax_rows(logits, visible, 1.0)
+        order = kernels.top_rows(weights, visible, 20)
+        return kernels.distance_rows(weights, visible, order, np.array([1, 20]), none, gram, weights @ gram)
+
+    first, before = once(), numba.get_num_threads()
+    np.testing.assert_array_equal(first, once())
+    numba.set_num_threads(1)
+    try:
+        np.testing.assert_array_equal(first, once())
+    finally:
+        numba.set_num_threads(before)
