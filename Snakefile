@@ -12,13 +12,19 @@ import shlex
 import sys
 from pathlib import Path
 
+import yaml
 from filelock import FileLock, Timeout
 
 from attention_limits import execute, sources
 from snakemake.logging import logger
 
 OWN = {"out", "threads"}
-config = {key: value for key, value in config.items() if value is not None}
+# Snakemake leaves the parts of a list as text: lengths=[32,64] is meant as numbers.
+config = {
+    key: [yaml.safe_load(part) if isinstance(part, str) else part for part in value] if isinstance(value, list) else value
+    for key, value in config.items()
+    if value is not None
+}
 for name in ("model", "text", "device"):  # `make` hands these over in the environment, safe from any quoting
     config.setdefault(name, os.environ.get(f"ATTENTION_LIMITS_{name.upper()}") or "auto")
 config.setdefault("out", os.environ.get("ATTENTION_LIMITS_OUT") or "_build")

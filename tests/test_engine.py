@@ -19,10 +19,21 @@ def command(*config: str, cores: int = 2) -> list[str]:
     return [sys.executable, "-m", "snakemake", "--cores", str(cores), "--config", *SOURCES, *config]
 
 
+def environment(folder) -> dict[str, str]:
+    """The project's own copy of the library comes first, so that an edit of the real one disturbs no test."""
+    return os.environ | {"PYTHONPATH": str(folder / "lib")}
+
+
 def run(folder, *config: str) -> subprocess.CompletedProcess:
     """One run of the engine in ``folder``; stdout and stderr together."""
     return subprocess.run(
-        command(*config), cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300
+        command(*config),
+        cwd=folder,
+        env=environment(folder),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=300,
     )
 
 
@@ -57,14 +68,14 @@ def test_from_nothing_to_a_book_and_then_only_what_changed(toy):
     assert time.monotonic() - start < 15
 
     changed = run(
-        toy, "width=8"
+        toy, "widths=[3,5]"
     )  # only the notebook that has the parameter, and the page that reads its record
     assert (changed.returncode, executed(changed)) == (0, {"size", "index"})
     assert value(toy, "size") == 8
 
     (toy / "a text.txt").write_text("Other words. " * 500, encoding="utf-8")
     before = json.loads((toy / "_build" / "sources.json").read_text())["text"]["sha256"]
-    assert run(toy, "width=8").returncode == 0
+    assert run(toy, "widths=[3,5]").returncode == 0
     after = json.loads((toy / "_build" / "sources.json").read_text())["text"]
     assert after["sha256"] != before
     assert (after["requested"], str(toy) in json.dumps(after)) == ("a text.txt", False)
@@ -98,7 +109,8 @@ def test_a_failed_page_leaves_no_book_and_says_why(toy):
     assert done.returncode != 0
     assert "nowhere.md" in done.stdout[done.stdout.index("--- book failed") :]
     assert not (toy / "_build" / "html").exists()
-
+        cwd=toy,
+        env=environment(toy),
 
 def test_after_a_kill_a_rerun_completes(toy):
     chapter(toy, "seed", "seed = 0", "seed", "import time\ntime.sleep(3)")
@@ -127,7 +139,14 @@ def test_after_a_kill_a_rerun_completes(toy):
 
 def test_two_runs_at_once_wait_for_each_other(toy):
     first, second = (
-        subprocess.Popen(command(), cwd=toy, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        subprocess.Popen(
+            command(),
+            cwd=toy,
+            env=environment(toy),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         for _ in range(2)
     )
     said = [process.communicate(timeout=300)[0] for process in (first, second)]
@@ -146,7 +165,7 @@ def test_another_folder_holds_another_run(toy):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("widht=4", "--config widht: no notebook has this parameter. Did you mean width?"),
+        ("widhts=4", "--config widhts: no notebook has this parameter. Did you mean widths?"),
         ("text=not there.txt", "not there.txt"),
         ("model=no model", "no model"),
     ],

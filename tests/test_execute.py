@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 
 import jupytext
@@ -78,6 +79,16 @@ def test_a_failure_is_told_last_and_the_partial_notebook_is_kept(tmp_path, capfd
     partial = nbformat.read(tmp_path / "bad.partial.ipynb", as_version=4)
     assert any(c.source == "n = 2" or "n = 2" in c.source for c in partial.cells)
     assert "never\n" not in outputs(tmp_path / "bad.partial.ipynb")
+
+
+def test_the_plain_commands_of_the_readme_do_the_same(tmp_path):
+    write_notebook(tmp_path / "a.md", "n = 1\nname = ''", "print(n + 1, name)")
+    for command in (
+        ["jupytext", "--to", "ipynb", "a.md", "-o", "a.ipynb"],
+        ["papermill", "a.ipynb", "b.ipynb", "-p", "n", "41", "-p", "name", "x y", "-k", "python3"],
+    ):
+        subprocess.run([sys.executable, "-m", *command], cwd=tmp_path, check=True, capture_output=True)
+    assert outputs(tmp_path / "b.ipynb")[-1] == "42 x y\n"
 
 
 def test_what_a_notebook_says_on_stderr_is_seen_while_it_runs(tmp_path, capfd):

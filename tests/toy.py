@@ -43,14 +43,15 @@ def chapter(folder: Path, name: str, parameters: str, value: str, *cells: str) -
 
 
 def project(folder: Path) -> Path:
-    """Write a project of two chapters and a landing page with the Snakefile and profile of this one.
+    """Write a project of two chapters and a landing page with the Snakefile, profile and library of this one.
 
-    ``size`` has ``width`` (3), ``seed`` has ``seed`` (0) and ``model``; the landing page lists the records it found.
+    ``size`` records ``sum(widths)`` (3), ``seed`` records ``seed`` (0); the landing page lists the records it found.
     """
     folder.mkdir()
     shutil.copy(ROOT / "Snakefile", folder)
     shutil.copytree(ROOT / "profiles", folder / "profiles")
-    chapter(folder, "size", "width = 3  # any whole number, with 1 <= width", "width")
+    shutil.copytree(ROOT / "lib", folder / "lib", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    chapter(folder, "size", "widths = [1, 2]  # whole numbers, each >= 1", "sum(widths)")
     chapter(folder, "seed", 'model = "auto"\nseed = 0', "seed")
     listing = "from pathlib import Path\nprint(*sorted(path.name for path in Path(records).iterdir()))"
     write_notebook(folder / "book" / "index.md", 'records = ""', listing)

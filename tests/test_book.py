@@ -1,0 +1,109 @@
+"""The book itself, built here from the embedded model and text with small parameters, every page opened in Chromium."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import browser as looks
+import nbformat
+import pytest
+import yaml
+from attention_limits import execute, records
+
+ROOT = Path(__file__).resolve().parents[1]
+NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").glob("*.md"))
+# Small values for parameters that notebooks share; only the names that some notebook declares are given.
+SMALL = {"lengths": "[16,32]", "windows": 2, "draws": 60, "rows": 12, "device": "cpu"}
+
+
+def pages() -> list[str]:
+    """Every page of the table of contents, without suffix."""
+    toc = yaml.safe_load((ROOT / "book" / "_toc.yml").read_text(encoding="utf-8"))
+    return [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory) -> Path:
+    """Build folder of the whole book, made by the engine as `make book` does it."""
+    build = tmp_path_factory.mktemp("the book") / "build"
+    known = set().union(*(execute.declared(execute.read(path)) for path in NOTEBOOKS))
+    small = [f"{name}={value}" for name, value in SMALL.items() if name in known]
+    sources = ["model=smollm2-135m", "text=king-james"]
+    command = [
+        sys.executable,
+        "-m",
+        "snakemake",
+        "--cores",
+        "2",
+        "--config",
+        f"out={build}",
+        *sources,
+        *small,
+    ]
+    done = subprocess.run(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1200
+    )
+    assert done.returncode == 0, done.stdout[-5000:]
+    return build
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    with looks.chromium() as browser:
+        yield browser
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
+@pytest.mark.parametrize("page", pages())
+def test_every_page_is_sound(book, chromium, page, width, dark):
+    report = looks.open_page(chromium, book / "html" / f"{page}.html", width=width, dark=dark)
+    assert report.problems() == []
+    source = book / "source" / f"{page}.ipynb"
+    if source.is_file():
+        outputs = [o for cell in nbformat.read(source, 4).cells for o in cell.get("outputs", [])]
+        drawn = sum('<figure id="fig-' in "".join(o.get("data", {}).get("text/html", "")) for o in outputs)
+        assert report.figures == drawn
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_notebook_ran_to_its_end_and_left_a_record(book, path):
+    notebook = nbformat.read(book / "executed" / f"{path.stem}.ipynb", as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert all(cell.execution_count for cell in code if cell.source.strip())
+    assert not [o for cell in code for o in cell.outputs if o.output_type == "error"]
+    record = records.load(book / "records" / f"{path.stem}.json")
+    assert record["notebook"] == path.stem
+    assert record["results"]
+
+
+def test_every_notebook_is_a_page():
+    listed = pages()
+    assert [path.stem for path in NOTEBOOKS if f"notebooks/{path.stem}" not in listed] == []
+
+
+def test_the_provenance_page_names_the_sources(book):
+    text = (book / "html" / "provenance.html").read_text(encoding="utf-8")
+    for source in json.loads((book / "sources.json").read_text(encoding="utf-8")).values():
+        assert source["sha256"] in text
+        assert source["name"] in text
+
+
+def test_no_page_tells_where_it_was_built(book):
+    places = (str(ROOT), str(book))
+    told = [
+        path.name
+        for path in (book / "html").rglob("*.html")
+        if any(place in path.read_text(encoding="utf-8") for place in places)
+    ]
+    assert told == []
+
+
+def test_internal_links_lead_somewhere(book):
+    broken = []
+    for path in (book / "html").rglob("*.html"):
+        for target in re.findall(r'href="([^"#?]+\.html)', path.read_text(encoding="utf-8")):
+            if "://" not in target and not (path.parent / target).resolve().is_file():
+                broken.append(f"{path.name}: {target}")
+    assert broken == []
