@@ -109,14 +109,14 @@ def test_a_failed_page_leaves_no_book_and_says_why(toy):
     assert done.returncode != 0
     assert "nowhere.md" in done.stdout[done.stdout.index("--- book failed") :]
     assert not (toy / "_build" / "html").exists()
-        cwd=toy,
-        env=environment(toy),
+
 
 def test_after_a_kill_a_rerun_completes(toy):
     chapter(toy, "seed", "seed = 0", "seed", "import time\ntime.sleep(3)")
     process = subprocess.Popen(
         command(),
         cwd=toy,
+        env=environment(toy),
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
