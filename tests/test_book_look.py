@@ -57,6 +57,7 @@ PAGES = ["index.html", "notebooks/sample.html", "bibliography.html", "search.htm
 def test_every_page_is_sound(browser, book, name, width, dark):
     report = looks.open_page(browser, book / name, width=width, dark=dark)
     assert report.problems() == []
+    assert report.growth <= 15  # the room kept for the two figures is right
     if name == "notebooks/sample.html":
         assert (report.figures, report.drawn) == (2, 2)
         assert report.formulas >= 1  # the caption's
@@ -118,6 +119,21 @@ def test_theme_and_width_may_change_while_reading(browser, book):
         )
         assert picked(page) == ["hidden", "0", "2"]
         assert curve(page) == [(32, 25), (64, 26), (128, 27)]
+        assert report.console == []
+
+
+def test_a_figure_that_was_folded_away_is_drawn_when_it_is_opened(browser, book):
+    with looks.opened(browser, book / "notebooks/sample.html", width=1100) as (page, report):
+        page.evaluate("document.querySelector('#fig-sample-heads').parentElement.style.display = 'none'")
+        page.set_viewport_size({"width": 700, "height": 800})
+        page.wait_for_timeout(400)
+        page.evaluate("document.querySelector('#fig-sample-heads').parentElement.style.display = ''")
+        page.wait_for_timeout(1500)
+        column, svg = (
+            page.locator(f"#fig-sample-heads {part}").bounding_box() for part in (".al-view", "svg")
+        )
+        assert column["width"] - 8 <= svg["width"] <= column["width"]
+        assert curve(page) == [(32, 5), (64, 6), (128, 7)]
         assert report.console == []
 
 
@@ -211,7 +227,7 @@ FAULTS = {
     "mathematics with an error": "<p><mjx-container><mjx-merror>?</mjx-merror></mjx-container></p>",
     "wider than its window": '<div style="width: 3000px">wide</div>',
     "contrast too low": '<p style="color: #999; background: #fff">faint</p>',
-    "layout shift": "<script>setTimeout(() => document.body.style.paddingTop = '700px', 100)</script>",
+    "layout shift": "<script>let n = 0; setInterval(() => document.body.style.paddingTop = (n ^= 600) + 'px', 30)</script>",
     "changes its height": '<figure class="al-figure" data-drawn="light"><div class="al-view"></div><script>'
     "setTimeout(() => document.currentScript, 0);"
     "addEventListener('load', () => document.querySelector('figure').style.height = '300px')</script></figure>",

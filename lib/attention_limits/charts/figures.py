@@ -131,12 +131,29 @@ def _script_json(content: Any) -> str:
 
 def _heights(spec: Mapping[str, Any]) -> tuple[int, int]:
     """Pixels to keep free before drawing, in a wide and in a narrow container (panels stacked)."""
-    if "hconcat" in spec or "vconcat" in spec:
-        parts = [_heights(part) for part in spec.get("hconcat") or spec["vconcat"]]
-        stacked = sum(narrow for _, narrow in parts)
-        return (max(wide for wide, _ in parts) if "hconcat" in spec else sum(w for w, _ in parts)), stacked
-    own = spec.get("height", 300)
-    return (own if isinstance(own, int) else 300) + 90, (own if isinstance(own, int) else 300) + 90
+    panels = spec.get("hconcat") or spec.get("vconcat")
+    if not panels:
+        own = spec.get("height", 300)
+        own = own if isinstance(own, int) else 300
+        return own + _surroundings(spec, stacked=False), own + _surroundings(spec, stacked=True)
+    wide, narrow = zip(*(_heights(panel) for panel in panels), strict=True)
+    gaps = spec.get("spacing", 20) * (len(panels) - 1)
+    return max(wide) if "hconcat" in spec else sum(wide) + gaps, sum(narrow) + gaps
+
+
+def _surroundings(spec: Mapping[str, Any], stacked: bool) -> int:
+    """Pixels that the axis, the title and the highest legend of one panel take in the themes' font sizes.
+
+    In a narrow container figures.js makes every legend one list.
+    """
+    legends = [40]
+    for layer in [spec, *spec.get("layer", [])]:
+        for channel in layer.get("encoding", {}).values():
+            legend = channel.get("legend", {}) if isinstance(channel, Mapping) else None
+            entries = ((channel.get("scale") or {}).get("domain") or []) if legend is not None else []
+            if stacked or (legend or {}).get("columns") == 1:
+                legends.append(18 * len(entries) + 8)
+    return 52 + max(legends) + (24 if "title" in spec else 0)
 
 
 def _controls(spec: Mapping[str, Any]) -> int:

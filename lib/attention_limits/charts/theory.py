@@ -108,7 +108,10 @@ def picked_curves(
     chosen = " && ".join(f"datum[{json.dumps(name)}] === pick_{name}" for name in pickers)
     base = alt.Chart(rows[columns]).transform_filter(chosen)
     base = base.transform_fold(list(curves), as_=["curve", "value"]).transform_filter("isValid(datum.value)")
-    look = {"scale": alt.Scale(domain=list(curves)), "legend": alt.Legend(title=None, columns=3)}
+    look = {
+        "scale": alt.Scale(domain=list(curves)),
+        "legend": alt.Legend(title=None, columns=3, symbolType="stroke", symbolSize=300),
+    }
     y_scale = {"type": "log"} if log_y else {}
     if y_domain:
         y_scale |= {"domain": list(y_domain), "clamp": True}

@@ -34,15 +34,26 @@
     return spec;
   }
 
+  // A legend laid out for a wide column becomes one list in a narrow one.
+  function narrowLegends(part, width) {
+    for (const [key, value] of Object.entries(part)) {
+      if (key === "legend" && value) {
+        value.columns = 1;
+        value.labelLimit = value.titleLimit = width - 60;
+      } else if (value && typeof value === "object" && key !== "datasets") narrowLegends(value, width);
+    }
+  }
+
   function panelsAcross(spec, width) {
     return spec.hconcat && width >= STACK_BELOW ? spec.hconcat.length : 1;
   }
 
   async function embed(figure, width, frame) {
     const spec = fit(structuredClone(figure.spec), width, frame);
+    if (width < STACK_BELOW) narrowLegends(spec, width);
     spec.datasets = Object.fromEntries(Object.entries(figure.tables).map(([name, t]) => [name, expand(t)]));
     const config = structuredClone(window.attentionLimitsThemes[currentTheme()]);
-    config.legend.columns = Math.max(1, Math.floor(width / 230));
+    config.legend.columns = width < STACK_BELOW ? 1 : Math.floor(width / 230);
     const result = await vegaEmbed(figure.view, spec, { actions: false, renderer: "svg", config, bind: figure.controls });
     // Vega-Lite binds the last parameter first; the lists stand in the order in which the chart declares them.
     [...figure.controls.querySelectorAll(".vega-bind")].reverse().forEach((list) => list.parentElement.append(list));
@@ -57,6 +68,8 @@
 
   async function draw(figure) {
     const width = Math.floor(figure.view.getBoundingClientRect().width);
+    figure.width = width;
+    if (width === 0) return; // folded away; the observer of its width calls again when it is opened
     const state = figure.result ? picked(figure.result) : [];
     if (figure.result) figure.result.finalize();
     figure.frame ??= 70;
@@ -72,7 +85,6 @@
     figure.result ??= await embed(figure, width, figure.frame);
     state.forEach(([name, value]) => figure.result.view.signal(name, value));
     await figure.result.view.runAsync();
-    figure.width = width;
     figure.theme = currentTheme();
     figure.element.dataset.drawn = figure.theme;
   }
@@ -141,7 +153,7 @@
       addDownloads(figure);
       refresh(figure);
       new ResizeObserver(() => {
-        if (figure.width && Math.abs(view.getBoundingClientRect().width - figure.width) > 2) refresh(figure);
+        if (figure.width !== undefined && Math.abs(view.getBoundingClientRect().width - figure.width) > 2) refresh(figure);
       }).observe(view);
     }
     const recolour = () => figures.forEach((figure) => figure.theme !== currentTheme() && refresh(figure));
