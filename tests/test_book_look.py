@@ -227,7 +227,8 @@ FAULTS = {
     "mathematics with an error": "<p><mjx-container><mjx-merror>?</mjx-merror></mjx-container></p>",
     "wider than its window": '<div style="width: 3000px">wide</div>',
     "contrast too low": '<p style="color: #999; background: #fff">faint</p>',
-    "layout shift": "<script>let n = 0; setInterval(() => document.body.style.paddingTop = (n ^= 600) + 'px', 30)</script>",
+    "layout shift": "<script>let n = 0;"
+    "setInterval(() => document.body.style.paddingTop = (n ^= 600) + 'px', 30)</script>",
     "changes its height": '<figure class="al-figure" data-drawn="light"><div class="al-view"></div><script>'
     "setTimeout(() => document.currentScript, 0);"
     "addEventListener('load', () => document.querySelector('figure').style.height = '300px')</script></figure>",
