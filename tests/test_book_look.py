@@ -230,7 +230,6 @@ FAULTS = {
     "layout shift": "<script>let n = 0;"
     "setInterval(() => document.body.style.paddingTop = (n ^= 600) + 'px', 30)</script>",
     "changes its height": '<figure class="al-figure" data-drawn="light"><div class="al-view"></div><script>'
-    "setTimeout(() => document.currentScript, 0);"
     "addEventListener('load', () => document.querySelector('figure').style.height = '300px')</script></figure>",
 }
 
