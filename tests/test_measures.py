@@ -78,9 +78,8 @@ def test_readings_measured_together_equal_readings_measured_alone(seen):
 
 def test_block_size_changes_nothing(seen, monkeypatch):
     def measured(available):
-        monkeypatch.setattr(
-            measures.psutil, "virtual_memory", lambda: type("M", (), {"available": available})
-        )
+        free = type("Memory", (), {"available": available})
+        monkeypatch.setattr("attention_limits.measures.heads.psutil.virtual_memory", lambda: free)
         return measures.distances(seen, **READINGS, lengths=[40], top_ns=[3])
 
     one_row, all_rows = measured(8 * 24 * 40), measured(2**40)
@@ -88,27 +87,46 @@ def test_block_size_changes_nothing(seen, monkeypatch):
     np.testing.assert_allclose(one_row[numbers], all_rows[numbers], rtol=1e-12)
 
 
-def test_weight_blocks_are_the_models_weights(seen):
-    whole = np.concatenate([block for _, block in measures.weight_blocks(seen.layers[1], 2, 40)])
-    np.testing.assert_allclose(whole, seen.weights(1, 2).numpy(), atol=1e-6)
-    np.testing.assert_allclose(whole.sum(axis=1), 1, rtol=1e-12)
+def softmax_of_head(seen, layer, head, temperature=1.0, scale=None):
+    """Plain float64 weights, a list of one row per token, and their logits."""
+    part = seen.layers[layer]
+    q, k = part.q[head].double().numpy(), part.k[part.key_value_head(head)].double().numpy()
+    logits = [q[t] @ k[: t + 1].T * (part.scale if scale is None else scale) for t in range(seen.length)]
+    return [
+        np.exp((l - l.max()) / temperature) / np.exp((l - l.max()) / temperature).sum() for l in logits
+    ], logits
 
 
-def test_temperature_divides_the_logits(seen):
-    whole = np.concatenate(
-        [block for _, block in measures.weight_blocks(seen.layers[0], 0, 40, temperature=2.0)]
+def test_logit_blocks_are_the_models_logits(seen):
+    for stride in (1, 3):
+        blocks = list(measures.logit_blocks(seen.layers[1], 2, 40, stride))
+        visible = np.concatenate([rows for rows, _ in blocks])
+        assert list(visible) == list(range(stride, 41, stride))
+        for n, row in zip(visible, np.concatenate([logits for _, logits in blocks]), strict=True):
+            np.testing.assert_allclose(row[:n], softmax_of_head(seen, 1, 2)[1][n - 1], rtol=1e-10, atol=1e-12)
+
+
+def test_stride_averages_over_every_third_token(seen):
+    found = measures.distances(
+        seen, spaces=["value"], supports=["causal"], lengths=[40], top_ns=[5], stride=3
     )
-    root = seen.weights(0, 0)[-1].sqrt().numpy()  # exp(l / 2) is the root of exp(l)
-    np.testing.assert_allclose(whole[-1], root / root.sum(), rtol=1e-4)
+    for row in found.to_dict("records"):
+        weights = softmax_of_head(seen, row["layer"], row["head"])[0]
+        x = seen.vectors("value", row["layer"], row["head"]).double().numpy()
+        d = [
+            distance.cumulative_distance(weights[n - 1], x[:n], distance.top_set(weights[n - 1], 5))
+            for n in range(6, 41, 3)
+        ]
+        assert (row["rows"], row["d"]) == (len(d), pytest.approx(np.mean(d), rel=1e-9))
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"lengths": [41]}, "each must be from 2 to the window's 40"),
+        ({"lengths": [41]}, r"lengths are \[41\].* each from 2 to 40"),
         ({"lengths": []}, "lengths are"),
-        ({"top_ns": [0]}, "at least 1"),
-        ({"top_ns": [8]}, "below the shortest length 8"),
+        ({"top_ns": [0]}, r"top_ns are \[0\].* from 1 to 39"),
+        ({"top_ns": [40]}, r"top_ns are \[40\]"),
         ({"supports": ["casual"]}, "supports is .*casual.*out of causal, full"),
         ({"supports": "causal"}, "must be a list"),
         ({"spaces": ["hiden"]}, "spaces is .*hiden.*out of hidden, embedding, value"),

@@ -1,69 +1,12 @@
-"""Compiled loops over the rows of one attention head. Every row is worked on in float64 and on its own, so the
-result does not depend on how rows are split over threads or blocks.
-
-Shapes: R rows of one head, L tokens in the window, K the largest N. ``visible[r]`` is the number of keys that row r
-sees; its weights are zero from there on. ``gram`` is x_i.x_j for all tokens, (L, L). Nothing holds more than one head.
-"""
-
-from __future__ import annotations
+"""Theorem 1 on every row of a head: one walk down the sorted weights gives every N."""
 
 import numpy as np
 from numba import njit, prange
 
-# Sums may be reordered for speed; NaN and infinity keep their meaning (unlike with fastmath=True).
-_FAST = {"reassoc", "contract", "nsz"}
+from .rows import FAST
 
 
-@njit(parallel=True, cache=True, fastmath=_FAST)
-def softmax_rows(logits, visible, temperature):
-    """softmax(logits / temperature) over the first ``visible[r]`` columns of each row, zeros after them.
-
-    logits: (R, L) float64; visible: (R,) int64; returns (R, L) float64.
-    """
-    rows, length = logits.shape
-    weights = np.zeros((rows, length))
-    for r in prange(rows):
-        n = visible[r]
-        top = -np.inf
-        for i in range(n):
-            top = max(top, logits[r, i])
-        total = 0.0
-        for i in range(n):
-            weights[r, i] = np.exp((logits[r, i] - top) / temperature)
-            total += weights[r, i]
-        for i in range(n):
-            weights[r, i] /= total
-    return weights
-
-
-@njit(parallel=True, cache=True)
-def top_rows(weights, visible, count):
-    """Positions of the ``count`` largest of the first ``visible[r]`` weights of each row, largest first.
-
-    Of equal weights the lower position comes first. Returns (R, count) int64; -1 where a row has fewer keys.
-    """
-    rows = weights.shape[0]
-    order = np.full((rows, count), -1, dtype=np.int64)
-    for r in prange(rows):
-        best = np.full(count, -np.inf)
-        held = 0
-        for i in range(visible[r]):
-            w = weights[r, i]
-            if held == count and w <= best[count - 1]:
-                continue
-            at = min(held, count - 1)
-            # Strictly smaller entries move back, so that an equal weight seen earlier stays in front.
-            while at > 0 and best[at - 1] < w:
-                best[at] = best[at - 1]
-                order[r, at] = order[r, at - 1]
-                at -= 1
-            best[at] = w
-            order[r, at] = i
-            held = min(held + 1, count)
-    return order
-
-
-@njit(parallel=True, cache=True, fastmath=_FAST)
+@njit(parallel=True, cache=True, fastmath=FAST)
 def distance_rows(weights, visible, order, wanted, totals, gram, projections):
     """Theorem 1 on every row, for every N in ``wanted`` (ascending int64), in one walk down the sorted weights.
 
@@ -135,7 +78,7 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
     return out
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(cache=True, fastmath=FAST)
 def _row_sums(a, gram, projection):
     """|y_i|^2 and y_i . Y of the visible tokens, with their sums sum |y_i|^2 and |Y|^2, where Y = sum_j y_j."""
     n = len(a)
@@ -151,7 +94,7 @@ def _row_sums(a, gram, projection):
     return norms, cross, q, y
 
 
-@njit(cache=True, fastmath=_FAST)
+@njit(cache=True, fastmath=FAST)
 def _expected(norms, cross, q, y, big_n, total):
     """E_J of Theorem 1 for random N-sets of ``total`` tokens, of which those beyond len(norms) have y_i = 0."""
     one = big_n / (total - 1.0)

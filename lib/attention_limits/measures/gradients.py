@@ -1,0 +1,79 @@
+"""Algorithm 5: how strongly the weights of every head react to their logits (Lemma 2, Corollary 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from attention_limits import kernels
+from attention_limits.capture import Capture
+
+from .heads import TOLERANCE, check_choice, heads, logit_blocks
+
+LOGITS = ("model", "raw")
+
+
+def sensitivity(
+    capture: Capture,
+    *,
+    logits: Sequence[str],
+    temperatures: Sequence[float],
+    epsilons: Sequence[float],
+    seed: int,
+    stride: int = 1,
+) -> pd.DataFrame:
+    """Algorithm 5 with exact Jacobian norms beside it, for every head of a whole window.
+
+    ``logits``: `model` (q.k * scale, T = 1 is the model itself) or `raw` (q.k, so that T = 1/scale is). For each row
+    one direction v, uniform on the unit sphere, is drawn from ``seed`` and kept for every temperature and eps. Rows
+    with one key are left out; ``stride`` keeps the last of every ``stride`` rows.
+
+    Columns: layer, head, logits, temperature, epsilon; means over tokens of g(T, eps) (``g``), |J|_2 (``spectral``),
+    |J|_F (``frobenius``), |J|_F / sqrt(n) (``direction_rms``: what a random direction sees as eps -> 0) and of the
+    bound max 2 a (1-a) / T (``row_bound``); ``rows``; ``violations``: rows where g > min{1/(2T), sqrt 2 / eps}, or
+    |J|_2 > row bound, or |J|_F > 1/(2T), beyond rounding; ``printed_violations``: rows where
+    |J|_2 > min{1/(4T), sqrt 2}, the bound as printed.
+    """
+    check_choice("logits", logits, LOGITS)
+    for name, numbers in (("temperatures", temperatures), ("epsilons", epsilons)):
+        if not numbers or min(numbers) <= 0:
+            raise ValueError(f"{name} are {list(numbers)}; there must be one or more, all above zero")
+    table = []
+    for head in heads(capture, capture.length):
+        rng = np.random.default_rng([seed, head.layer, head.head])
+        sums: dict[tuple, np.ndarray] = {}
+        for visible, own in logit_blocks(head.source, head.head, head.length, stride):
+            directions = rng.standard_normal(own.shape)
+            for kind in logits:
+                scores = own if kind == "model" else own / head.source.scale
+                for temperature in temperatures:
+                    for epsilon, totals in _block(scores, directions, visible, temperature, epsilons):
+                        key = (kind, temperature, epsilon)
+                        sums[key] = sums.get(key, 0) + totals
+        for (kind, temperature, epsilon), total in sums.items():
+            names = ("g", "spectral", "frobenius", "direction_rms", "row_bound")
+            table.append(
+                {"layer": head.layer, "head": head.head, "logits": kind}
+                | {"temperature": temperature, "epsilon": epsilon}
+                | dict(zip(names, (total[:5] / total[5]).tolist(), strict=True))
+                | {"rows": int(total[5]), "violations": int(total[6]), "printed_violations": int(total[7])}
+            )
+    return pd.DataFrame(table)
+
+
+def _block(scores, directions, visible, temperature, epsilons):
+    """Sums over the rows of a block with two or more keys, per eps: five numbers, rows, and both violation counts."""
+    kept = visible > 1
+    weights = kernels.softmax_rows(scores, visible, temperature)
+    spectral, frobenius, corrected = kernels.gradient_rows(weights, visible)[:, kept] / temperature
+    most, slack = 0.5 / temperature, 1 + TOLERANCE
+    for epsilon in epsilons:
+        g = kernels.moved_rows(scores, weights, directions, visible, temperature, epsilon)[kept]
+        # The difference of two weights near one carries 1e-16 / eps of rounding.
+        broken = g > min(most, np.sqrt(2) / epsilon) * slack + 1e-15 / epsilon
+        broken |= (spectral > corrected * slack) | (frobenius > most * slack)
+        printed = spectral > min(0.25 / temperature, np.sqrt(2)) * slack
+        numbers = (g, spectral, frobenius, frobenius / np.sqrt(visible[kept]), corrected)
+        yield epsilon, np.array([*(part.sum() for part in numbers), kept.sum(), broken.sum(), printed.sum()])

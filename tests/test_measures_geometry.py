@@ -1,0 +1,119 @@
+"""Separability of selected tokens on a captured model, against plain loops."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from attention_limits import kernels, measures
+from attention_limits.theory import geometry
+from hypothesis import given, settings
+from test_measures import kernel_rows, seen, softmax_of_head  # noqa: F401  (seen is a fixture)
+
+TOP_NS = [1, 2, 5, 16]
+
+
+def plain_row(weights, x, top_n):
+    """Told-apart flags in order of weight, and r, read off the definition for unit vectors x.
+
+    Squared distances are compared in exact rational arithmetic: light tokens differ by less than float64 resolves.
+    """
+    order = sorted(range(len(weights)), key=lambda i: (-weights[i], i))
+    chosen, rest = order[:top_n], order[top_n:]
+    y = [[Fraction(float(w)) * Fraction(float(v)) for v in row] for w, row in zip(weights, x, strict=True)]
+    s = [sum(y[j][c] for j in chosen) for c in range(x.shape[1])]
+    squares = [sum((a - b) ** 2 for a, b in zip(row, s, strict=True)) for row in y]
+    nearest = min(squares[j] for j in rest)
+    return chosen, [squares[i] < nearest for i in chosen], float(nearest) ** 0.5
+
+
+@pytest.mark.parametrize(
+    ("space", "support"), [("hidden", "causal"), ("embedding", "full"), ("value", "causal"), ("value", "full")]
+)
+def test_separability_equals_plain_loops(seen, space, support):  # noqa: F811
+    found, _ = measures.separability(seen, spaces=[space], supports=[support], top_ns=TOP_NS)
+    assert len(found) == 2 * 4 * len(TOP_NS)
+    found = found[found["head"] == 1 + found.layer]  # exact arithmetic is slow: one head of each layer
+    for row in found.to_dict("records"):
+        weights, _ = softmax_of_head(seen, row["layer"], row["head"])
+        x = seen.vectors(space, row["layer"], row["head"]).double().numpy()
+        x = x / np.linalg.norm(x, axis=1, keepdims=True)
+        top_n, expected = row["top_n"], []
+        for t in range(1, 41):
+            n = t if support == "causal" else 40
+            if n <= top_n:
+                continue
+            a = np.zeros(n)
+            a[:t] = weights[t - 1]
+            chosen, told, r = plain_row(a, x[:n], top_n)
+            gap = min(np.linalg.norm(x[i] - x[j]) for i in range(n) for j in range(i))
+            picked = a[chosen]
+            low = geometry.markov_lower_bound(picked, r, min_distance=gap) if r > 0 else 0
+            sharp = geometry.markov_lower_bound_sharp(picked, r) if r > 0 else 0
+            high = geometry.mcdiarmid_upper_bound(picked, r, x.shape[1])
+            expected.append([np.mean(told), r, max(low, 0), max(sharp, 0), high])
+        got = [row[name] for name in ("ratio", "r", "lower", "lower_sharp", "upper")]
+        np.testing.assert_allclose(got, np.mean(expected, axis=0), rtol=1e-6, atol=1e-9, err_msg=str(row))
+        assert row["rows"] == len(expected)
+
+
+def test_union_over_heads_equals_plain_sets(seen):  # noqa: F811
+    _, unions = measures.separability(
+        seen, spaces=["hidden"], supports=["causal"], top_ns=[1, 5], group=2, group_top_n=5
+    )
+    assert list(zip(unions.layer, unions.first_head, strict=True)) == [(0, 0), (0, 2), (1, 0), (1, 2)]
+    for row in unions.to_dict("records"):
+        some, shared, ratios = [], [], [[], []]
+        for n in range(6, 41):
+            sets, told = [], []
+            for place in range(2):
+                weights = softmax_of_head(seen, row["layer"], row["first_head"] + place)[0][n - 1]
+                x = seen.layers[row["layer"]].hidden.double().numpy()[:n]
+                x = x / np.linalg.norm(x, axis=1, keepdims=True)
+                chosen, flags, _ = plain_row(weights, x, 5)
+                sets.append(set(chosen))
+                told.append({i for i, flag in zip(chosen, flags, strict=True) if flag})
+                ratios[place].append(np.mean(flags))
+            covered = told[0] | told[1]
+            some += [i in covered for i in sets[0] | sets[1]]
+            shared += [i in covered for i in sets[0] & sets[1]]
+        assert row["union"] == pytest.approx(np.mean(some))
+        assert row["shared"] == pytest.approx(np.mean(shared))
+        assert row["shared_tokens"] == len(shared)
+        p, q = np.mean(ratios[0]), np.mean(ratios[1])
+        assert row["independent"] == pytest.approx(1 - (1 - p) * (1 - q))
+
+
+@settings(deadline=None, max_examples=150)
+@given(kernel_rows())
+def test_kernel_on_rows_that_a_model_hardly_makes(row):
+    logits, x = row
+    n = len(x)
+    x = x / np.linalg.norm(x, axis=1, keepdims=True)
+    weights = kernels.softmax_rows(logits, np.array([n]), 1.0)
+    order = kernels.top_rows(weights, np.array([n]), n)
+    values, _ = kernels.geometry_rows(
+        weights, np.array([n]), np.array([0]), order, np.arange(1, n + 1), x @ x.T, np.array([0.0]), 3, 1
+    )
+    for top_n in range(1, n):
+        y = weights[0][:, None] * x
+        s = y[order[0, :top_n]].sum(axis=0)
+        distances = np.linalg.norm(y - s, axis=1)
+        r = np.delete(distances, order[0, :top_n]).min()
+        assert values[1, 0, top_n - 1] == pytest.approx(r, rel=1e-6, abs=1e-7)
+        # Equal vectors tie with r exactly; rounding may decide those either way.
+        inner = distances[order[0, :top_n]]
+        low, high = np.mean(inner < r - 1e-7), np.mean(inner < r + 1e-7)
+        assert low - 1e-12 <= values[0, 0, top_n - 1] <= high + 1e-12
+    assert np.isnan(values[:, 0, n - 1]).all()
+
+
+def test_one_selected_token_is_always_told_apart(seen):  # noqa: F811
+    found, _ = measures.separability(
+        seen, spaces=["hidden", "value"], supports=["causal"], top_ns=[1], group_top_n=1
+    )
+    assert (found.ratio == 1).all()
+
+
+def test_group_needs_its_n(seen):  # noqa: F811
+    with pytest.raises(ValueError, match="group_top_n is 16; it must be one of"):
+        measures.separability(seen, spaces=["hidden"], supports=["causal"], top_ns=[1, 2])
