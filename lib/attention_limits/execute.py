@@ -109,6 +109,8 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any]) -
     """Let papermill execute ``node`` into ``partial``; every way to fail becomes an ExecutionError."""
     # Set before the imports: never a kernel from the user's own folder.
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    # Progress bars go to the terminal, where they need no widgets.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
     import nbformat
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -127,9 +129,7 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any]) -
                 progress_bar=False,
                 stderr_file=sys.stderr,
                 start_timeout=180,
-                extra_arguments=[
-                    "--IPKernelApp.log_level=40"
-                ],  # not its warning that loopback is unencrypted
+                extra_arguments=["--IPKernelApp.log_level=50"],  # no word on encryption or shutdown
             )
     except PapermillExecutionError as error:
         raise ExecutionError(f"{_describe(notebook, heartbeat.place, error)}\n{where}") from None
