@@ -14,8 +14,8 @@ def shuffled(model: Model, seed: int) -> Model:
     """A copy of ``model`` with the entries of every weight matrix, embeddings included, permuted at random.
 
     Each matrix keeps its size and the distribution of its entries; what it computes is gone. Vectors (biases, the
-    gains of normalisation layers) stay, since their entries belong to single coordinates. Tied matrices stay tied. What a
-    measurement gives on this copy is counting; what it gives on top of that on ``model`` is training.
+    gains of normalisation layers) stay, since their entries belong to single coordinates. Tied matrices stay tied.
+    What a measurement gives on this copy is counting; what it gives on top of that on ``model`` is training.
     The permutation depends on ``seed`` alone, not on the device. The name says what was done.
     """
     module = copy.deepcopy(model.module)
