@@ -8,10 +8,15 @@ Reads ``_config.yml``, ``book/``, and of the build folder ``executed/``, ``sourc
 from __future__ import annotations
 
 import argparse
+import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import nbformat
 
 ERROR_WORDS = ("WARNING", "ERROR", "Error", "error:")
 
@@ -28,6 +33,7 @@ def stage(build: Path, book: Path = Path("book")) -> Path:
     source = build / "source"
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(book, source)
+    sources = json.loads((build / "sources.json").read_text(encoding="utf-8"))
     for notebook in sorted((build / "executed").glob("[!.]*.ipynb")):
         if notebook.name.endswith(".partial.ipynb"):
             continue
@@ -35,10 +41,33 @@ def stage(build: Path, book: Path = Path("book")) -> Path:
         folder = source if own.exists() else source / "notebooks"
         own.unlink(missing_ok=True)
         folder.mkdir(exist_ok=True)
-        shutil.copy(notebook, folder)
+        nbformat.write(without_places(nbformat.read(notebook, as_version=4), sources), folder / notebook.name)
     for extra in ("sources.json", "provenance.md"):
         shutil.copy(build / extra, source)
     return source
+
+
+def without_places(notebook: Any, sources: dict[str, dict[str, Any]]) -> Any:
+    """The executed notebook as a reader may have it: parameters that are paths of this machine go or become names."""
+    run = notebook.metadata.get("papermill", {})
+    for name in ("input_path", "output_path"):
+        run.pop(name, None)
+    given = run.get("parameters", {})
+    names = {kind: source["name"] for kind, source in sources.items() if kind in given}
+    for cell in notebook.cells:
+        if "injected-parameters" in cell.metadata.get("tags", []):
+            cell.source = re.sub(r"^records? = .*\n?", "", cell.source, flags=re.MULTILINE).rstrip()
+            for kind, name in names.items():
+                line = f"{kind} = {json.dumps(name, ensure_ascii=False)}"
+                cell.source = re.sub(
+                    rf"^{kind} = .*$", lambda _, line=line: line, cell.source, flags=re.MULTILINE
+                )
+            if not re.search(r"^[^#\s]", cell.source, re.MULTILINE):
+                cell.metadata.tags.append("remove-cell")
+    run["parameters"] = {
+        key: value for key, value in given.items() if key not in ("record", "records")
+    } | names
+    return notebook
 
 
 def build_pages(source: Path, config: Path, html: Path) -> None:

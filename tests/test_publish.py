@@ -1,0 +1,65 @@
+"""Staging the book: a clean folder each time, and no path of this machine in what a reader gets."""
+
+import json
+
+import nbformat
+import pytest
+from attention_limits import execute, publish
+from toy import write_notebook
+
+SOURCES = {"model": {"name": "gpt2"}, "text": {"name": "my text.txt"}}
+
+
+@pytest.fixture
+def build(tmp_path):
+    """A build folder with one executed chapter, the executed landing page, and what a failed run left."""
+    folder = tmp_path / "build"
+    book = tmp_path / "book"
+    chapter = write_notebook(tmp_path / "one.md", 'text = "auto"\nn = 1\nrecord = ""', "pass")
+    index = write_notebook(book / "index.md", 'records = ""', "pass")
+    (book / "notation.md").write_text("# Notation\n", encoding="utf-8")
+    given = {"text": "/secret/my text.txt", "n": 2, "record": "/secret/one.json", "records": "/secret"}
+    for path in (chapter, index):
+        execute.execute(path, folder / "executed" / f"{path.stem}.ipynb", given)
+    (folder / "executed" / "two.partial.ipynb").write_text("half", encoding="utf-8")
+    (folder / "sources.json").write_text(json.dumps(SOURCES), encoding="utf-8")
+    (folder / "provenance.md").write_text("# Provenance\n", encoding="utf-8")
+    return folder
+
+
+def test_the_staged_folder_is_clean_and_tells_no_place(build):
+    (build / "source").mkdir()
+    (build / "source" / "gone.md").write_text("a page of an older run", encoding="utf-8")
+    source = publish.stage(build, build.parent / "book")
+    files = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    assert files == {"index.ipynb", "notation.md", "notebooks/one.ipynb", "provenance.md", "sources.json"}
+    assert not [path for path in source.rglob("*.ipynb") if "secret" in path.read_text(encoding="utf-8")]
+    chapter = nbformat.read(source / "notebooks" / "one.ipynb", as_version=4)
+    (injected,) = (cell for cell in chapter.cells if "injected-parameters" in cell.metadata.get("tags", []))
+    values = {}
+    exec(injected.source, values)
+    assert (values["text"], values["n"], "record" in values) == ("my text.txt", 2, False)
+    assert "remove-cell" not in injected.metadata.tags
+    assert chapter.metadata.papermill.parameters == {"text": "my text.txt", "n": 2}
+    assert chapter.metadata.papermill.duration > 0
+
+
+def test_a_cell_in_which_nothing_is_left_is_not_shown(build):
+    source = publish.stage(build, build.parent / "book")
+    index = nbformat.read(source / "index.ipynb", as_version=4)
+    (injected,) = (cell for cell in index.cells if "injected-parameters" in cell.metadata.get("tags", []))
+    assert "remove-cell" in injected.metadata.tags
+
+
+def test_a_broken_book_is_an_error_and_an_older_one_stays(build, monkeypatch):
+    html = build / "html"
+    html.mkdir()
+    (html / "index.html").write_text("older", encoding="utf-8")
+    config = build / "_config.yml"
+    config.write_text("title: Toy\nexecute: {execute_notebooks: 'off'}\n", encoding="utf-8")
+    source = publish.stage(build, build.parent / "book")
+    (source / "_toc.yml").write_text("format: jb-book\nroot: nowhere\n", encoding="utf-8")
+    with pytest.raises(publish.PublishError, match="nowhere") as failure:
+        publish.build_pages(source, config, html)
+    assert str(html.with_name("book.log")) in str(failure.value)
+    assert (html / "index.html").read_text(encoding="utf-8") == "older"
