@@ -1,4 +1,4 @@
-"""The shuffled model keeps every matrix's entries and none of its function."""
+"""The controls keep what they say they keep, and nothing else."""
 
 import torch
 from attention_limits import capture, controls
@@ -38,3 +38,23 @@ def test_seed_decides():
     one, same, other = (capture.capture(controls.shuffled(model, seed), ids) for seed in (1, 1, 2))
     assert torch.equal(one.layers[1].q, same.layers[1].q)
     assert not torch.allclose(one.layers[1].q, other.layers[1].q)
+
+
+def test_random_directions_keep_attention_and_satisfy_assumption_1():
+    seen = capture.capture(model_of(llama()), some_ids(24))
+    found = controls.random_directions(seen, 4)
+    for before, after in zip(seen.layers, found.layers, strict=True):
+        assert torch.equal(before.q, after.q) and torch.equal(before.k, after.k)
+        assert before.v.shape == after.v.shape and before.hidden.shape == after.hidden.shape
+    drawn = [found.embedding, *(layer.hidden for layer in found.layers)]
+    drawn += [vectors for layer in found.layers for vectors in layer.v]
+    for x in drawn:
+        assert torch.allclose(x.norm(dim=-1), torch.ones(len(x)), atol=1e-6)
+        n, d = x.shape
+        products = (x @ x.T)[torch.ones(n, n, dtype=torch.bool).triu(1)]
+        # Independent directions: products of mean 0 and variance 1/d; n(n-1)/2 pairs are uncorrelated.
+        assert products.mean().abs() < 5 / (d * len(products)) ** 0.5
+        assert abs(products.var() * d - 1) < 0.5
+    assert not torch.equal(found.layers[0].hidden, found.layers[1].hidden)
+    again, other = controls.random_directions(seen, 4), controls.random_directions(seen, 5)
+    assert torch.equal(again.embedding, found.embedding) and not torch.equal(other.embedding, found.embedding)

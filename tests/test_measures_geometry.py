@@ -3,8 +3,10 @@
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from attention_limits import kernels, measures
+from attention_limits.measures import geometry as geometry_measure
 from attention_limits.theory import geometry
 from hypothesis import given, settings
 from test_measures import kernel_rows, seen, softmax_of_head  # noqa: F401  (seen is a fixture)
@@ -27,7 +29,8 @@ def plain_row(weights, x, top_n):
 
 
 @pytest.mark.parametrize(
-    ("space", "support"), [("hidden", "causal"), ("embedding", "full"), ("value", "causal"), ("value", "full")]
+    ("space", "support"),
+    [("hidden", "causal"), ("embedding", "full"), ("value", "causal"), ("value", "full")],
 )
 def test_separability_equals_plain_loops(seen, space, support):  # noqa: F811
     found, _ = measures.separability(seen, spaces=[space], supports=[support], top_ns=TOP_NS)
@@ -91,9 +94,11 @@ def test_kernel_on_rows_that_a_model_hardly_makes(row):
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
     weights = kernels.softmax_rows(logits, np.array([n]), 1.0)
     order = kernels.top_rows(weights, np.array([n]), n)
+    none = np.zeros((1, 1), dtype=np.int64)
     values, _ = kernels.geometry_rows(
-        weights, np.array([n]), np.array([0]), order, np.arange(1, n + 1), x @ x.T, np.array([0.0]), 3, 1
+        weights, np.array([n]), none, order, np.arange(1, n + 1), x @ x.T, np.zeros((1, 1)), 3, 1
     )
+    values = values[0]
     for top_n in range(1, n):
         y = weights[0][:, None] * x
         s = y[order[0, :top_n]].sum(axis=0)
@@ -112,6 +117,38 @@ def test_one_selected_token_is_always_told_apart(seen):  # noqa: F811
         seen, spaces=["hidden", "value"], supports=["causal"], top_ns=[1], group_top_n=1
     )
     assert (found.ratio == 1).all()
+
+
+def test_readings_in_one_call_equal_one_call_each(seen):  # noqa: F811
+    key = ["layer", "head", "space", "support", "top_n"]
+    spaces, supports = ["hidden", "value"], ["full", "causal"]
+    both, unions = measures.separability(seen, spaces=spaces, supports=supports, top_ns=TOP_NS)
+    parts = [
+        measures.separability(seen, spaces=[space], supports=[support], top_ns=TOP_NS)
+        for space in spaces
+        for support in supports
+    ]
+    each = pd.concat([part for part, _ in parts])
+    pd.testing.assert_frame_equal(both.set_index(key).sort_index(), each.set_index(key).sort_index())
+    first = pd.concat([parts[0][1], parts[2][1]]).sort_values(["layer", "first_head", "space"])
+    unions = unions.sort_values(["layer", "first_head", "space"])
+    pd.testing.assert_frame_equal(unions.reset_index(drop=True), first.reset_index(drop=True))
+
+
+def test_sure_bound_holds_on_every_row_and_breaks_are_counted(seen):  # noqa: F811
+    found, _ = measures.separability(
+        seen, spaces=["hidden", "embedding", "value"], supports=["causal", "full"], top_ns=TOP_NS
+    )
+    assert not found.violations.any()
+    values = np.full((6, 5, 1), 0.5)
+    values[2, :, 0] = [
+        0.4,
+        0.6,
+        0.5,
+        0.5 + 1e-12,
+        0.7,
+    ]  # N_s/N is 0.5: two rows are above by more than rounding
+    assert geometry_measure._averages(values, {}, [2])[0]["violations"] == 2
 
 
 def test_group_needs_its_n(seen):  # noqa: F811

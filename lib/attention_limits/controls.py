@@ -1,4 +1,4 @@
-"""A control for every measurement: the same architecture without what training put into it."""
+"""Controls for the measurements: the same model, or the same attention, without what training put into it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import copy
 from dataclasses import replace
 
 import torch
+from torch.nn.functional import normalize
 
+from attention_limits.capture import Capture
 from attention_limits.sources import Model
 
 
@@ -27,3 +29,20 @@ def shuffled(model: Model, seed: int) -> Model:
                 parameter.copy_(parameter.flatten()[order].view_as(parameter))
     provenance = replace(model.provenance, name=f"{model.provenance.name}, weights shuffled (seed {seed})")
     return replace(model, module=module, provenance=provenance)
+
+
+def random_directions(seen: Capture, seed: int) -> Capture:
+    """``seen`` with the same queries and keys, and every vector x_i replaced by an independent random direction.
+
+    Layer inputs, values and embeddings become independent draws, uniform on the unit sphere of their dimension: exactly
+    Assumption 1 of Theorem 2 with the model's own weights. Vectors that heads share stay shared. float32, drawn in
+    float64 from ``seed`` alone.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def like(tensor: torch.Tensor) -> torch.Tensor:
+        drawn = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        return normalize(drawn, dim=-1).to(tensor)
+
+    layers = tuple(replace(layer, hidden=like(layer.hidden), v=like(layer.v)) for layer in seen.layers)
+    return replace(seen, embedding=like(seen.embedding), layers=layers)

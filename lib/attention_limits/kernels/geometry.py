@@ -12,17 +12,17 @@ NEAR = 1e-6  # distances to s that differ by less could swap in float32
 def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension, flag_n):
     """N_s/N and Theorem 2's bounds for every N in ``wanted`` (ascending int64), in one walk down the sorted weights.
 
-    gram: of vectors scaled to length one (M = 1); order as from top_rows; masked[r]: how many further tokens of weight
-    zero the row counts (`full` support; 0 for `causal`); gaps[r]: delta^2, the smallest |x_i - x_j|^2 among the tokens
-    that the row counts; dimension: d of the vectors.
+    gram: of vectors scaled to length one (M = 1); order as from top_rows; masked[k, r]: how many further tokens of
+    weight zero row r counts under support k (0 for `causal`); gaps[k, r]: delta^2, the smallest |x_i - x_j|^2 among the
+    tokens that it counts then; dimension: d of the vectors.
 
-    Returns (values, flags). values: (6, R, len(wanted)) float64: N_s/N, r, the Markov bound with xi_i, the Markov bound
-    with sqrt(E Z_i^2), McDiarmid's upper bound, and how many selected tokens lie within 1e-6 of r; NaN where n <= N.
-    flags: (R, flag_n) bool, flags[r, i]: the i-th selected token is told apart when N = flag_n. The comparison with r
-    is made in float64.
+    Returns (values, flags). values: (K, 6, R, len(wanted)) float64: N_s/N, r, the Markov bound with xi_i, the Markov
+    bound with sqrt(E Z_i^2), McDiarmid's upper bound, and how many selected tokens lie within 1e-6 of r; NaN where
+    there is no unselected token. flags: (R, flag_n) bool, flags[r, i]: the i-th selected token is told apart under
+    support 0 when N = flag_n. The comparison with r is made in float64.
     """
-    rows = len(weights)
-    values = np.full((6, rows, len(wanted)), np.nan)
+    kinds, rows = masked.shape
+    values = np.full((kinds, 6, rows, len(wanted)), np.nan)
     flags = np.zeros((rows, flag_n), dtype=np.bool_)
     for r in prange(rows):
         n = visible[r]
@@ -31,7 +31,7 @@ def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension
         hidden = np.zeros(n)  # infinity once token i is selected, so that the minimum passes it by
         s2 = 0.0
         column = 0
-        for step in range(min(wanted[-1], n + masked[r] - 1)):
+        for step in range(min(wanted[-1], n + masked[:, r].max() - 1)):
             if step < n:
                 j = order[r, step]
                 g = gram[j]
@@ -43,31 +43,46 @@ def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension
             if big_n != wanted[column]:
                 continue
             # Compared are |y_i - s|^2 - |s|^2: next to |s|^2 the difference of two light tokens would drown.
-            nearest = 0.0 if n + masked[r] > max(n, big_n) else np.inf  # an unselected masked token: y = 0
+            closest = np.inf
             for i in range(n):
-                nearest = min(nearest, a[i] * a[i] * gram[i, i] - 2.0 * a[i] * dots[i] + hidden[i])
-            radius = np.sqrt(max(nearest + s2, 0.0))
-            told, near = 0, 0
-            for i in range(big_n):
-                own = 0.0  # selected masked tokens (fewer keys than N) have y = 0 too
-                if i < n:
-                    j = order[r, i]
-                    own = a[j] * a[j] * gram[j, j] - 2.0 * a[j] * dots[j]
-                told += own < nearest
-                near += abs(np.sqrt(max(own + s2, 0.0)) - radius) < NEAR
-                if big_n == flag_n:
-                    flags[r, i] = own < nearest
-            values[0, r, column] = told / big_n
-            values[1, r, column] = radius
-            low, sharp, high = _bounds(a, order[r], min(big_n, n), big_n, radius, gaps[r], dimension)
-            values[2, r, column] = low
-            values[3, r, column] = sharp
-            values[4, r, column] = high
-            values[5, r, column] = near
+                closest = min(closest, a[i] * a[i] * gram[i, i] - 2.0 * a[i] * dots[i] + hidden[i])
+            for kind in range(kinds):
+                if big_n >= n + masked[kind, r]:
+                    continue
+                # An unselected masked token has y = 0.
+                nearest = min(closest, 0.0) if n + masked[kind, r] > max(n, big_n) else closest
+                radius = np.sqrt(max(nearest + s2, 0.0))
+                marks = flags[r] if kind == 0 and big_n == flag_n else flags[r, :0]
+                told, near = _told(a, order[r], dots, gram, n, big_n, nearest, s2, marks)
+                values[kind, 0, r, column] = told / big_n
+                values[kind, 1, r, column] = radius
+                held = min(big_n, n)
+                low, sharp, high = _bounds(a, order[r], held, big_n, radius, gaps[kind, r], dimension)
+                values[kind, 2, r, column] = low
+                values[kind, 3, r, column] = sharp
+                values[kind, 4, r, column] = high
+                values[kind, 5, r, column] = near
             column += 1
             if column == len(wanted):
                 break
     return values, flags
+
+
+@njit(cache=True, fastmath=FAST)
+def _told(a, order, dots, gram, n, big_n, nearest, s2, marks):
+    """How many selected tokens are told apart and how many lie near r; ``marks`` gets which are, unless empty."""
+    told, near = 0, 0
+    radius = np.sqrt(max(nearest + s2, 0.0))
+    for i in range(big_n):
+        own = 0.0  # selected masked tokens (fewer keys than N) have y = 0 too
+        if i < n:
+            j = order[i]
+            own = a[j] * a[j] * gram[j, j] - 2.0 * a[j] * dots[j]
+        told += own < nearest
+        near += abs(np.sqrt(max(own + s2, 0.0)) - radius) < NEAR
+        if len(marks):
+            marks[i] = own < nearest
+    return told, near
 
 
 @njit(cache=True, fastmath=FAST)
@@ -77,18 +92,26 @@ def _bounds(a, order, held, big_n, r, gap, dimension):
     ``held`` of the ``big_n`` selected tokens are visible; the others weigh 0.
     """
     low, sharp, high = 0.0, 0.0, 0.0
+    # Sums over the other selected tokens are those before plus those after, so that a sink does not cancel.
+    after = np.zeros((held + 1, 3))
+    for place in range(held - 1, -1, -1):
+        w = a[order[place]]
+        after[place, 0] = after[place + 1, 0] + w
+        after[place, 1] = after[place + 1, 1] + w * w
+        after[place, 2] = after[place + 1, 2] + w * w * w * w
+    before = np.zeros(3)
     for place in range(big_n):
+        rest = min(place + 1, held)
         s1, square, fourth = (
-            0.0,
-            0.0,
-            0.0,
-        )  # sums over the other selected tokens, so that a sink does not cancel
-        for other in range(held):
-            if other != place:
-                w = a[order[other]]
-                s1 += w
-                square += w * w
-                fourth += w * w * w * w
+            before[0] + after[rest, 0],
+            before[1] + after[rest, 1],
+            before[2] + after[rest, 2],
+        )
+        if place < held:
+            w = a[order[place]]
+            before[0] += w
+            before[1] += w * w
+            before[2] += w * w * w * w
         low += np.sqrt(max(square + (1.0 - gap / 2.0) * (s1 * s1 - square), 0.0))
         sharp += np.sqrt(square)
         moment = square * square + 2.0 / dimension * (square * square - fourth)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
 
-from .heads import SUPPORTS, Floats, Head, check_choice, check_numbers, heads
+from .heads import SUPPORTS, TOLERANCE, Floats, Head, check_choice, check_numbers, heads
 
 _NUMBERS = ("ratio", "r", "lower", "lower_sharp", "upper")
 
@@ -31,11 +31,12 @@ def separability(
     Rows with n <= N are left out.
 
     First table, per layer, head, space, support, top_n: means over tokens of N_s/N (``ratio``), ``r``, the Markov bound
-    with xi_i (``lower``) and with sqrt(E Z_i^2) (``lower_sharp``), McDiarmid's bound (``upper``); ``rows``; and
-    ``near``, the share of selected tokens within 1e-6 of r. The bounds are for the mean over random vectors at fixed r;
-    here r comes from the same vectors.
+    with xi_i (``lower``) and with sqrt(E Z_i^2) (``lower_sharp``), McDiarmid's bound (``upper``); ``near``, the share
+    of selected tokens within 1e-6 of r; ``rows``; and ``violations``, rows with N_s/N below their own ``lower`` by more
+    than 1e-9. That bound holds surely for each row; the two others are for the mean over random vectors at fixed r,
+    while here r comes from the same vectors.
 
-    Second table, per layer, space and group of ``group`` neighbouring heads, at N = ``group_top_n`` and `causal`
+    Second table, per layer, space and group of ``group`` neighbouring heads, at N = ``group_top_n`` and the first
     support: ``union``, the share of tokens selected by a head of the group that a head that selected them tells apart;
     ``shared``, the same among tokens that all of them selected (NaN where there is none); ``independent``,
     1 - prod (1 - p_h), what the heads' own ratios p_h would give for shared tokens were they independent.
@@ -46,19 +47,22 @@ def separability(
     if group_top_n not in top_ns:
         raise ValueError(f"group_top_n is {group_top_n}; it must be one of top_ns, {top_ns}")
     wanted, table, unions = np.array(top_ns, dtype=np.int64), [], []
-    members: dict[str, list[tuple[Floats, Floats]]] = {}
+    members: dict[str, list[tuple[NDArray, NDArray]]] = {}
+    gaps: dict[str, tuple[Floats, Floats]] = {}
     for head in heads(capture, capture.length, spaces, unit=True):
         if head.head == 0:
             members = {space: [] for space in spaces}
         for space in spaces:
-            gaps = _smallest_gaps(head.grams[space])
-            dimension = capture.vectors(space, head.layer, head.head).shape[1]
-            for support in supports:
-                values, order, flags = _rows(head, space, support, wanted, gaps, dimension, group_top_n)
+            if space not in gaps or gaps[space][0] is not head.grams[space]:  # heads share vectors
+                gaps[space] = head.grams[space], _smallest_gaps(head.grams[space])
+        sizes = {space: capture.vectors(space, head.layer, head.head).shape[1] for space in spaces}
+        smallest = {space: gaps[space][1] for space in spaces}
+        order, found = _rows(head, supports, wanted, smallest, sizes, group_top_n)
+        for space, (values, flags) in found.items():
+            for kind, support in enumerate(supports):
                 key = {"layer": head.layer, "head": head.head, "space": space, "support": support}
-                table += _averages(values, key, top_ns)
-                if support == supports[0]:
-                    members[space].append((order[:, :group_top_n], flags))
+                table += _averages(values[kind], key, top_ns)
+            members[space].append((order[:, :group_top_n], flags))
             if len(members[space]) == group:
                 key = {"layer": head.layer, "first_head": head.head - group + 1, "space": space}
                 unions.append(key | _union(members[space], capture.length))
@@ -67,19 +71,32 @@ def separability(
 
 
 def _rows(
-    head: Head, space: str, support: str, wanted: NDArray, gaps: Floats, dimension: int, flag_n: int
-) -> tuple[Floats, NDArray, NDArray]:
-    """The kernel over all blocks of one head: values (6, L, W), order (L, K), flags (L, flag_n)."""
-    parts = []
+    head: Head,
+    supports: Sequence[str],
+    wanted: NDArray,
+    gaps: dict[str, Floats],
+    sizes: dict[str, int],
+    flag_n: int,
+) -> tuple[NDArray, dict[str, tuple[Floats, NDArray]]]:
+    """All blocks of one head: order (L, K), and per space values (supports, 6, L, W) and flags (L, flag_n)."""
+    orders: list[NDArray] = []
+    parts: dict[str, list[tuple[Floats, NDArray]]] = {space: [] for space in sizes}
+    full = np.array([support == "full" for support in supports])[:, None]
     for visible, weights in head.blocks():
-        order = kernels.top_rows(weights, visible, int(wanted[-1]))
-        masked = head.length - visible if support == "full" else np.zeros_like(visible)
-        gap = np.full(len(visible), gaps[-1]) if support == "full" else gaps[visible - 1]
-        gram = head.grams[space]
-        found = kernels.geometry_rows(weights, visible, masked, order, wanted, gram, gap, dimension, flag_n)
-        parts.append((found[0], order, found[1]))
-    values, orders, flags = zip(*parts, strict=True)
-    return np.concatenate(values, axis=1), np.concatenate(orders), np.concatenate(flags)
+        orders.append(kernels.top_rows(weights, visible, int(wanted[-1])))
+        masked = np.where(full, head.length - visible, 0)
+        for space, size in sizes.items():
+            gap = np.where(full, gaps[space][-1], gaps[space][visible - 1])
+            gram = head.grams[space]
+            found = kernels.geometry_rows(
+                weights, visible, masked, orders[-1], wanted, gram, gap, size, flag_n
+            )
+            parts[space].append(found)
+    whole = {}
+    for space, blocks in parts.items():
+        values, flags = zip(*blocks, strict=True)
+        whole[space] = np.concatenate(values, axis=2), np.concatenate(flags)
+    return np.concatenate(orders), whole
 
 
 def _averages(values: Floats, key: dict, top_ns: Sequence[int]) -> list[dict]:
@@ -90,7 +107,8 @@ def _averages(values: Floats, key: dict, top_ns: Sequence[int]) -> list[dict]:
             continue
         means = dict(zip(_NUMBERS, part[:5].mean(axis=1).tolist(), strict=True))
         near = float(part[5].mean() / top_n)
-        table.append(key | {"top_n": top_n} | means | {"near": near, "rows": part.shape[1]})
+        counts = {"rows": part.shape[1], "violations": int((part[0] < part[2] - TOLERANCE).sum())}
+        table.append(key | {"top_n": top_n} | means | {"near": near} | counts)
     return table
 
 
