@@ -110,7 +110,7 @@ def parameters(name):
     """The command line's parameter list for one notebook: what is configured and what the notebook declares."""
     chosen = {key: value for key, value in config.items() if key not in OWN}
     chosen |= {kind: DECIDED[kind][0] for kind in ("model", "text")}
-    chosen |= {"record": f"{OUT}/records/{name}.json", "records": f"{OUT}/records"}
+    chosen |= {"record": f"{OUT}/records/{name}.json", "records": f"{OUT}/records", "executed": f"{OUT}/executed"}
     return [f"{key}={json.dumps(value)}" for key, value in sorted(chosen.items()) if key in DECLARED[name]]
 
 

@@ -16,9 +16,15 @@ def build(tmp_path):
     folder = tmp_path / "build"
     book = tmp_path / "book"
     chapter = write_notebook(tmp_path / "one.md", 'text = "auto"\nn = 1\nrecord = ""', "pass")
-    index = write_notebook(book / "index.md", 'records = ""', "pass")
+    index = write_notebook(book / "index.md", 'records = ""\nexecuted = ""', "pass")
     (book / "notation.md").write_text("# Notation\n", encoding="utf-8")
-    given = {"text": "/secret/my text.txt", "n": 2, "record": "/secret/one.json", "records": "/secret"}
+    given = {
+        "text": "/secret/my text.txt",
+        "n": 2,
+        "record": "/secret/one.json",
+        "records": "/secret",
+        "executed": "/secret",
+    }
     for path in (chapter, index):
         execute.execute(path, folder / "executed" / f"{path.stem}.ipynb", given)
     (folder / "executed" / "two.partial.ipynb").write_text("half", encoding="utf-8")

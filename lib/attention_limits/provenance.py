@@ -30,7 +30,8 @@ PACKAGES = (
     "snakemake",
     "jupyter-book",
 )
-SAID_ELSEWHERE = {"model", "text", "device", "record", "records"}  # in the tables above, or paths of this run
+PLACES = {"record", "records", "executed"}  # parameters that are paths of this run
+SAID_ELSEWHERE = {"model", "text", "device"} | PLACES
 
 
 def escape(value: Any) -> str:

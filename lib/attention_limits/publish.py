@@ -56,7 +56,9 @@ def without_places(notebook: Any, sources: dict[str, dict[str, Any]]) -> Any:
     names = {kind: source["name"] for kind, source in sources.items() if kind in given}
     for cell in notebook.cells:
         if "injected-parameters" in cell.metadata.get("tags", []):
-            cell.source = re.sub(r"^records? = .*\n?", "", cell.source, flags=re.MULTILINE).rstrip()
+            cell.source = re.sub(
+                r"^(record|records|executed) = .*\n?", "", cell.source, flags=re.MULTILINE
+            ).rstrip()
             for kind, name in names.items():
                 line = f"{kind} = {json.dumps(name, ensure_ascii=False)}"
                 cell.source = re.sub(
@@ -65,7 +67,7 @@ def without_places(notebook: Any, sources: dict[str, dict[str, Any]]) -> Any:
             if not re.search(r"^[^#\s]", cell.source, re.MULTILINE):
                 cell.metadata.tags.append("remove-cell")
     run["parameters"] = {
-        key: value for key, value in given.items() if key not in ("record", "records")
+        key: value for key, value in given.items() if key not in ("record", "records", "executed")
     } | names
     return notebook
 
