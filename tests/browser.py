@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -87,8 +88,9 @@ def chromium() -> Iterator:
     path = executable()
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+    with sync_playwright() as playwright, tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as settings:
+        own = os.environ | {"XDG_CONFIG_HOME": settings}  # else it leaves a folder in the user's home
+        browser = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS, env=own)
         try:
             yield browser
         finally:
