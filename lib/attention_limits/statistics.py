@@ -1,4 +1,4 @@
-"""Averages over windows of text with their 95 % intervals, and fitted powers with theirs."""
+"""Averages over windows of text with their 95 % intervals, fitted powers with theirs, and the test of Algorithm 3."""
 
 from __future__ import annotations
 
@@ -43,6 +43,17 @@ def over_windows(rows: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) 
     return out.reset_index()
 
 
+def box_numbers(rows: pd.DataFrame, by: Sequence[str], column: str) -> pd.DataFrame:
+    """The five numbers of a box plot of ``column`` in each group ``by``: its 5, 25, 50, 75 and 95 % quantiles.
+
+    They come back as low, q25, median, q75, high beside the columns of ``by``, groups in order of appearance.
+    """
+    names = {0.05: "low", 0.25: "q25", 0.5: "median", 0.75: "q75", 0.95: "high"}
+    quantiles = rows.groupby(list(by), sort=False)[column].quantile(list(names)).unstack()
+    groups = rows.groupby(list(by), sort=False).size().index
+    return quantiles.reindex(groups).rename(columns=names).reset_index()
+
+
 @dataclass(frozen=True)
 class PowerFit:
     """y = factor * x^exponent: the exponent with its 95 % interval, and R^2 of the straight line in log-log."""
@@ -69,3 +80,30 @@ def r_squared_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
     """Slope and R^2 of the least-squares straight line y = a + b x (at least three points)."""
     line = stats.linregress(x, y)
     return float(line.slope), float(line.rvalue**2)
+
+
+def ks_tests(rows: pd.DataFrame, by: Sequence[str], first: str, second: str) -> pd.DataFrame:
+    """Two-sample Kolmogorov-Smirnov test of column ``first`` against ``second`` in every group of ``rows``.
+
+    Each group holds one row per head. Columns: ``by``, ``distance`` (largest gap between the two empirical
+    distribution functions, 0 to 1), ``p_value`` (two-sided, exact up to 10,000 heads) and ``heads``. The test takes
+    the samples as independent and does not know that each head is in both.
+    """
+    table = []
+    for key, part in rows.groupby(list(by), sort=False, observed=True):
+        test = stats.ks_2samp(part[first].to_numpy(), part[second].to_numpy())
+        found = (float(test.statistic), float(test.pvalue), len(part))
+        table.append(dict(zip([*by, "distance", "p_value", "heads"], (*key, *found), strict=True)))
+    return pd.DataFrame(table)
+
+
+def critical_n(top_ns: ArrayLike, p_values: ArrayLike, level: float) -> int | None:
+    """Algorithm 3's critical N: the smallest N at which the test does not reject, that is p >= ``level``.
+
+    ``top_ns`` and ``p_values`` belong together, in any order. None when every N is rejected: then the critical N, if
+    there is one, lies above the largest N tried. Raises ValueError for a level outside (0, 1) or unequal lengths.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}; a significance level lies between 0 and 1")
+    alike = [int(n) for n, p in zip(top_ns, p_values, strict=True) if p >= level]
+    return min(alike, default=None)

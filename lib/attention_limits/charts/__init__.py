@@ -6,7 +6,18 @@ object is drawn. Both take their colours from ``static/themes.json``, the one pl
 chart is decided, so a chart names no colour itself.
 """
 
+from .boxes import boxes
 from .explorers import curves, head_explorer
 from .figures import MAX_ROWS, THEMES, VEGALITE_MIME, Figure, figure, number
 
-__all__ = ["MAX_ROWS", "THEMES", "VEGALITE_MIME", "Figure", "curves", "figure", "head_explorer", "number"]
+__all__ = [
+    "MAX_ROWS",
+    "THEMES",
+    "VEGALITE_MIME",
+    "Figure",
+    "boxes",
+    "curves",
+    "figure",
+    "head_explorer",
+    "number",
+]
