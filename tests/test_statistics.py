@@ -62,3 +62,62 @@ def test_straight_line():
     assert statistics.r_squared_line(x, 5 + 2 * x) == pytest.approx((2, 1))
     _slope, r2 = statistics.r_squared_line(x, [1, 3, 2, 6])
     assert r2 == pytest.approx(np.corrcoef(x, [1, 3, 2, 6])[0, 1] ** 2)
+
+
+def _two_populations(shifts, heads=60):
+    """One row per N and head: two samples whose means differ by ``shifts[N]``."""
+    rng = np.random.default_rng(4)
+    parts = [
+        pd.DataFrame({"top_n": n, "d": rng.normal(shift, 1, heads), "e": rng.normal(0, 1, heads)})
+        for n, shift in shifts.items()
+    ]
+    return pd.concat(parts).sample(frac=1, random_state=0)
+
+
+def test_ks_distance_is_the_largest_gap_of_the_two_step_functions():
+    rows = _two_populations({1: 2.0, 2: 0.5, 3: 0.0})
+    found = statistics.ks_tests(rows.assign(space="a"), ["space", "top_n"], "d", "e").set_index("top_n")
+    for n, part in rows.groupby("top_n"):
+        gap = 0.0
+        for at in [*part.d, *part.e]:
+            below = [sum(value <= at for value in part[column]) / len(part) for column in ("d", "e")]
+            gap = max(gap, abs(below[0] - below[1]))
+        assert found.loc[n, "distance"] == pytest.approx(gap, abs=1e-12)
+        assert found.loc[n, "heads"] == 60
+
+
+def test_ks_p_value_is_the_share_of_relabelled_samples_as_far_apart():
+    rows = _two_populations({1: 0.6}, heads=25)
+    line = statistics.ks_tests(rows, ["top_n"], "d", "e").iloc[0]
+    pool, rng = np.concatenate([rows.d, rows.e]), np.random.default_rng(5)
+    as_far, draws = 0, 4000
+    order = np.sort(pool)
+    for _ in range(draws):
+        rng.shuffle(pool)
+        steps = [np.searchsorted(np.sort(half), order, side="right") for half in (pool[:25], pool[25:])]
+        as_far += np.abs(steps[0] - steps[1]).max() / 25 >= line.distance - 1e-12
+    error = np.sqrt(line.p_value * (1 - line.p_value) / draws)
+    assert 0.01 < line.p_value < 0.5 and abs(as_far / draws - line.p_value) < 4 * error
+
+
+def test_critical_n_is_the_first_that_a_loop_finds():
+    rng = np.random.default_rng(6)
+    for _ in range(200):
+        top_ns = rng.permutation(np.arange(1, 30))
+        p_values = rng.choice([1e-9, 0.02, 0.3], size=29, p=[0.8, 0.1, 0.1])
+        for level in (0.01, 0.05):
+            expected = None
+            for n in range(1, 30):
+                if p_values[list(top_ns).index(n)] >= level:
+                    expected = n
+                    break
+            assert statistics.critical_n(top_ns, p_values, level) == expected
+    assert statistics.critical_n([3, 4], [0.05, 0.9], 0.05) == 3  # at the level itself nothing is rejected
+    assert statistics.critical_n([1, 2], [0.0, 0.0], 0.01) is None
+
+
+def test_critical_n_refuses_what_makes_no_sense():
+    with pytest.raises(ValueError, match="level is 5"):
+        statistics.critical_n([1], [0.5], 5)
+    with pytest.raises(ValueError, match="zip"):
+        statistics.critical_n([1, 2], [0.5], 0.05)
