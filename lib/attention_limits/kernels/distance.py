@@ -29,6 +29,7 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
         far = np.zeros(reach)  # largest |x_i - x_j|^2 over selected j
         open_ = np.ones(reach)  # 1 while token i is unselected
         norms, cross, q, y = _row_sums(a[:n], gram, projections[r])
+        sizes = np.sqrt(norms)  # |y_i|
         s2 = 0.0
         d2 = 0.0
         column = 0
@@ -55,7 +56,7 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
             for i in range(n):
                 d += open_[i] * np.sqrt(max(norms[i] - 2.0 * a[i] * dots[i] + s2, 0.0))
                 rest += open_[i] * a[i]
-                slack += open_[i] * np.sqrt(norms[i])
+                slack += open_[i] * sizes[i]
                 d1 = max(d1, open_[i] * far[i])
             at = n
             for slot in range(1 + len(totals)):
