@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 from attention_limits import kernels, measures
+from attention_limits.capture import Capture, Layer
 from test_measures import seen, softmax_of_head  # noqa: F401  (seen is a fixture)
 
 
@@ -51,3 +53,14 @@ def test_exact_extremes_are_seen_to_be_broken_when_they_are():
         :, 0
     ]
     assert largest > 1 / (1 + 3 * np.exp(-spread)) and smallest < 1 / (1 + 3 * np.exp(spread))
+
+
+@pytest.mark.parametrize("size", [1e2, 1e3, 1e6])
+def test_weights_that_underflow_break_no_bound(size):
+    """Logits a thousand apart leave weights of exactly zero, whose bound is below every normal number too."""
+    q, k, x = torch.randn(3, 1, 12, 4, generator=torch.Generator().manual_seed(0))
+    capture = Capture(torch.arange(12), x[0], (Layer(size * q, k, x, x[0], 0.5),))
+    found = measures.weight_scaling(capture, lengths=[12])
+    assert found.violations.sum() == 0 and np.isfinite(found.select_dtypes(float)).all(axis=None)
+    if size > 100:
+        assert found.smallest.item() < 1e-250

@@ -13,6 +13,7 @@ from attention_limits.capture import Capture
 from .heads import TOLERANCE, Floats, Head, check_numbers, heads, logit_blocks
 
 _TINY = 1e-300  # weights below are taken as this, so that their logarithm exists
+_SMALLEST_NORMAL = np.finfo(float).tiny
 
 
 def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
@@ -55,11 +56,14 @@ def _row_values(head: Head) -> pd.DataFrame:
         reach = query_norms * key_norms[visible - 1] * abs(head.source.scale)  # D / T
         # The exact extremes of a row whose logits spread over `spread` (Corollary 1, re-derived).
         upper = 1 / (1 + (visible - 1) * np.exp(-spread))
-        lower = 1 / (1 + (visible - 1) * np.exp(np.minimum(spread, 700)))
         with np.errstate(over="ignore"):
+            lower = 1 / (1 + (visible - 1) * np.exp(spread))
             broad = (np.exp(-2 * reach) / visible, np.exp(2 * reach) / visible)
-        broken = (largest > upper * (1 + TOLERANCE)) | (smallest < lower * (1 - TOLERANCE))
-        broken |= (largest > broad[1] * (1 + TOLERANCE)) | (smallest < broad[0] * (1 - TOLERANCE))
+        # Below the smallest normal number the weight and its bounds have lost their digits: no verdict there.
+        low = smallest * (1 + TOLERANCE) + _SMALLEST_NORMAL
+        broken = (largest > np.minimum(upper, broad[1]) * (1 + TOLERANCE)) | (
+            low < np.maximum(lower, broad[0])
+        )
         parts.append(
             pd.DataFrame(
                 {
