@@ -13,11 +13,12 @@ ARGS ?=
 PY := .venv/bin/python
 STAMP := .venv/.installed
 
-# Handed over in the environment, so that a path may hold any character.
-export ATTENTION_LIMITS_MODEL := $(MODEL)
-export ATTENTION_LIMITS_TEXT := $(TEXT)
+# Handed over in the environment and as they are (`value`: make expands no $ in them): a path may hold any character.
+export ATTENTION_LIMITS_MODEL := $(value MODEL)
+export ATTENTION_LIMITS_TEXT := $(value TEXT)
+unexport MODEL TEXT OUT
 export ATTENTION_LIMITS_DEVICE := $(DEVICE)
-export ATTENTION_LIMITS_OUT := $(OUT)
+export ATTENTION_LIMITS_OUT := $(value OUT)
 # Settings of Jupyter and IPython stay in the build folder instead of the home folder.
 export JUPYTER_CONFIG_DIR := $(CURDIR)/_build/home/config
 export JUPYTER_DATA_DIR := $(CURDIR)/_build/home/data
@@ -36,7 +37,7 @@ help: ## say what there is
 
 book: $(STAMP)
 	@$(PY) -m snakemake --cores $(CORES) $(ARGS)
-	@echo "The book's first page: $(abspath .)/$(OUT)/html/index.html"
+	@echo "The book's first page: $$(cd "$$ATTENTION_LIMITS_OUT" && pwd)/html/index.html"
 
 test: $(STAMP)
 	@$(PY) -m pytest $(ARGS)

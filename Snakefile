@@ -99,11 +99,18 @@ DECIDED = decided()
 
 
 def own_files(kind):
-    """Files behind a model folder or a text given by path, so that a change in them is seen."""
+    """What tells a change in a model folder or a text given by path: name, size and time of its files.
+
+    They are parameters and not inputs, since Snakemake reads braces in the name of an input as its wildcards.
+    """
     path = Path(DECIDED[kind][0]).expanduser()
-    if path.is_dir():
-        return sorted(str(part) for part in path.iterdir() if part.is_file())
-    return [str(path)] if path.is_file() else []
+    parts = sorted(path.iterdir()) if path.is_dir() else [path]
+    return [f"{part.name} {part.stat().st_size} {part.stat().st_mtime_ns}" for part in parts if part.is_file()]
+
+
+def own_sources(name):
+    """The kinds of source, of model and text, that a notebook reads."""
+    return [kind for kind in ("model", "text") if kind in DECLARED[name]]
 
 
 def parameters(name):
@@ -156,15 +163,13 @@ rule book:
 
 
 rule sources:
-    input:
-        own_files("model"),
-        own_files("text"),
     output:
         f"{OUT}/sources.json",
-    params:
-        model=DECIDED["model"][0],
-        text=DECIDED["text"][0],
-        asked=[
+    params:  # functions, since a plain string may hold no braces either
+        own=lambda wildcards: own_files("model") + own_files("text"),
+        model=lambda wildcards: DECIDED["model"][0],
+        text=lambda wildcards: DECIDED["text"][0],
+        asked=lambda wildcards: [
             f"--{option}={value}"
             for kind in ("model", "text")
             for option, value in ((f"requested-{kind}", config[kind]), (f"{kind}-notice", DECIDED[kind][1]))
@@ -184,10 +189,8 @@ EXECUTE = (
 
 rule chapter:
     input:
-        own_files("model"),
-        own_files("text"),
         notebook=lambda wildcards: str(NOTEBOOKS[wildcards.name]),
-        sources=f"{OUT}/sources.json",
+        sources=lambda wildcards: [f"{OUT}/sources.json"] if own_sources(wildcards.name) else [],
         library=LIBRARY,
     output:
         executed=f"{OUT}/executed/{{name}}.ipynb",
@@ -195,6 +198,7 @@ rule chapter:
     wildcard_constraints:
         name="|".join(CHAPTERS) or "none",
     params:
+        own=lambda wildcards: [own_files(kind) for kind in own_sources(wildcards.name)],
         values=lambda wildcards: parameters(wildcards.name),
         report=f"{OUT}/failed/{{name}}.txt",
     threads: THREADS

@@ -75,7 +75,8 @@ def test_from_nothing_to_a_book_and_then_only_what_changed(toy):
 
     (toy / "a text.txt").write_text("Other words. " * 500, encoding="utf-8")
     before = json.loads((toy / "_build" / "sources.json").read_text())["text"]["sha256"]
-    assert run(toy, "widths=[3,5]").returncode == 0
+    renewed = run(toy, "widths=[3,5]")  # only the notebook that reads model or text
+    assert (renewed.returncode, executed(renewed)) == (0, {"seed", "index"})
     after = json.loads((toy / "_build" / "sources.json").read_text())["text"]
     assert after["sha256"] != before
     assert (after["requested"], str(toy) in json.dumps(after)) == ("a text.txt", False)
@@ -153,6 +154,20 @@ def test_two_runs_at_once_wait_for_each_other(toy):
     assert (first.returncode, second.returncode) == (0, 0), said
     assert sorted("size: started" in words for words in said) == [False, True]
     assert any("Another run is at work" in words for words in said)
+
+
+def test_a_text_may_have_any_name_and_be_changed(toy):
+    """Braces are Snakemake's wildcards, the rest means something to a shell, to HTML or to Markdown."""
+    text = toy / "{name} {{a}} <b>$x_1$ `t` $(touch made) & 'q' *.txt"
+    text.write_text("Nothing but a few words. " * 200, encoding="utf-8")
+    done = run(toy, f"text={text.name}")
+    assert done.returncode == 0, done.stdout
+    assert json.loads((toy / "_build" / "sources.json").read_text())["text"]["name"] == text.name
+    page = (toy / "_build" / "html" / "provenance.html").read_text(encoding="utf-8")
+    assert "{name} {{a}} &lt;b&gt;$x_1$ `t` $(touch made) &amp; " in page
+    assert not (toy / "made").exists()
+    text.write_text("Some other words. " * 200, encoding="utf-8")
+    assert executed(run(toy, f"text={text.name}")) == {"seed", "index"}
 
 
 def test_another_folder_holds_another_run(toy):

@@ -117,6 +117,27 @@ def test_makefile_asks_for_the_same_python():
     assert SpecifierSet(PROJECT["requires-python"]).contains(".".join(map(str, sys.version_info[:3])))
 
 
+def test_makefile_hands_over_a_name_as_it_is(tmp_path):
+    """What make itself or the shell would make of these characters must not happen."""
+    name = "a $x_1$ $(shell touch made) `touch made` {b} 'q' \"r\" # &.txt"
+    show = "show: ; @printf '%s\\n' \"$$ATTENTION_LIMITS_TEXT\""
+    command = [
+        "make",
+        "-C",
+        str(tmp_path),
+        "-f",
+        str(ROOT / "Makefile"),
+        "--no-print-directory",
+        "--eval",
+        show,
+    ]
+    said = subprocess.run(
+        [*command, "show", f"TEXT={name}"], capture_output=True, text=True, check=True
+    ).stdout
+    assert said == f"{name}\n"
+    assert not list(tmp_path.iterdir())
+
+
 def imported(path: Path) -> set[str]:
     """Top-level names of what a Python file, or the code cells of a notebook, import absolutely."""
     source = path.read_text(encoding="utf-8")
