@@ -1,5 +1,6 @@
 """The theory charts compute in the browser what the library computes: rendered with Vega and read back."""
 
+import html
 import re
 
 import numpy as np
@@ -66,6 +67,19 @@ def test_picked_curves_draw_the_chosen_rows_and_leave_gaps():
     # at n = 3 both curves start at y = 3; the second has two points, because its middle one is missing
     assert [(name, len(re.findall("[ML]", path))) for name, path in paths] == [("low bound", 3), ("value", 2)]
     assert chart.to_dict()["params"][0]["bind"]["options"] == [2, 3]
+
+
+def test_picked_curves_draw_names_that_vega_would_take_for_paths():
+    names = ["level 0.01", "q[0]", 'a "b"']
+    table = rows().assign(**{name: place for place, name in enumerate(names, start=1)})
+    chart = picked_curves(table, x="t", x_title="T", curves=names, y_title="y", pickers={"n": "keys"})
+    svg = vl_convert.vegalite_to_svg(chart.to_dict())
+    drawn = re.findall(r'aria-label="T: 1; y: (\d); curve: (.*?)" role="graphics-symbol"', svg)
+    assert [(y, html.unescape(name)) for y, name in drawn] == [
+        ("1", names[0]),
+        ("2", names[1]),
+        ("3", names[2]),
+    ]
 
 
 @pytest.mark.parametrize(

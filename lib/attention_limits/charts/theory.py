@@ -4,6 +4,7 @@ lists."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 
 import altair as alt
@@ -106,8 +107,12 @@ def picked_curves(
         bind = alt.binding_select(options=options, name=f"{label} ")
         params.append(alt.param(name=f"pick_{name}", value=(start or {}).get(name, options[0]), bind=bind))
     chosen = " && ".join(f"datum[{json.dumps(name)}] === pick_{name}" for name in pickers)
-    base = alt.Chart(rows[columns]).transform_filter(chosen)
-    base = base.transform_fold(list(curves), as_=["curve", "value"]).transform_filter("isValid(datum.value)")
+    # Vega reads "level 0.01" as a path into an object, so such a column goes by another name in the data.
+    fields = {name: re.sub(r"[.\[\]\\'\"]", "_", name) for name in curves}
+    labels = json.dumps({field: name for name, field in fields.items()})
+    base = alt.Chart(rows[columns].rename(columns=fields)).transform_filter(chosen)
+    base = base.transform_fold(list(fields.values()), as_=["field", "value"])
+    base = base.transform_filter("isValid(datum.value)").transform_calculate(curve=f"{labels}[datum.field]")
     look = {
         "scale": alt.Scale(domain=list(curves)),
         "legend": alt.Legend(title=None, columns=3, symbolType="stroke", symbolSize=300),
