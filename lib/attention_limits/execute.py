@@ -41,9 +41,8 @@ def read(path: str | os.PathLike) -> Any:
     except Exception as error:  # file, YAML and Jupytext errors have no class in common
         raise ExecutionError(f"{path}: cannot be read as a notebook: {error}") from error
     kernel = notebook.metadata.setdefault("kernelspec", {})
-    kernel.update(
-        {"name": "python3", "language": "python"}
-    )  # papermill refuses a kernelspec without language
+    # papermill refuses a kernelspec without language
+    kernel.update({"name": "python3", "language": "python"})
     kernel.setdefault("display_name", "Python 3")
     return notebook
 
@@ -99,6 +98,11 @@ def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: 
         known = declared(node)
         output.unlink(missing_ok=True)  # after a failure, no older result looks like this run's
         chosen = {name: value for name, value in parameters.items() if name in known}
+        for name in parameters.keys() - known.keys():
+            print(
+                f"Note: {notebook} has no parameter {name!r}; it was ignored. It has: {', '.join(known)}",
+                file=sys.stderr,
+            )
         result = _run(notebook, node, partial, chosen)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
         nbformat.write(result, partial)
