@@ -41,7 +41,8 @@ SOURCES = {
 @given(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1, max_size=40))
 def test_any_text_is_shown_as_it_is(text):
     shown = " ".join(text.split())
-    cell = re.search(r"<td>(.*?)</td>", MARKDOWN.render(provenance.table(["a"], [[text]])), re.DOTALL)
+    rendered = MARKDOWN.render(provenance.table(["a"], [[text]])).replace("<wbr>", "")  # line breaks allowed
+    cell = re.search(r"<td>(.*?)</td>", rendered, re.DOTALL)
     assert (html.unescape(cell[1]) if cell else "") == shown
     assert not cell or "<" not in cell[1]
 
@@ -52,7 +53,8 @@ def test_the_page_says_what_was_used_and_what_ran(tmp_path):
         path, tmp_path / "one.ipynb", {"lengths": [4, 8], "device": "cpu", "text": "/secret/place"}
     )
     page = provenance.page(SOURCES, [str(tmp_path / "one.ipynb")])
-    shown = html.unescape(re.sub(r"<[^>]+>", " ", MARKDOWN.render(page)))
+    rendered = MARKDOWN.render(page).replace("<wbr>", "")  # a place to break a line, inside a hash
+    shown = html.unescape(re.sub(r"<[^>]+>", " ", rendered))
     run = nbformat.read(tmp_path / "one.ipynb", as_version=4).metadata.papermill
     for fact in (SOURCES["text"]["name"], SOURCES["model"]["name"], "1234", "1235", f"{1:064x}"):
         assert fact in shown

@@ -5,6 +5,9 @@ import json
 import nbformat
 import pytest
 from attention_limits import execute, publish
+from markdown_it import MarkdownIt
+from mdit_py_plugins.dollarmath import dollarmath_plugin
+from mdit_py_plugins.substitution import substitution_plugin
 from toy import write_notebook
 
 SOURCES = {"model": {"name": "gpt2"}, "text": {"name": "my text.txt"}}
@@ -48,6 +51,21 @@ def test_the_staged_folder_is_clean_and_tells_no_place(build):
     assert "remove-cell" not in injected.metadata.tags
     assert chapter.metadata.papermill.parameters == {"text": "my text.txt", "n": 2}
     assert chapter.metadata.papermill.duration > 0
+
+
+@pytest.mark.parametrize("name", ["{{a}} $x_1$ `t` <b>.txt", "*a*.txt", "_a_", "plain-name 2.txt"])
+def test_a_name_in_a_computed_sentence_is_no_markup(name):
+    outputs = [nbformat.v4.new_output("display_data", {"text/markdown": f"On **{name}**: $a_1$ and *b*."})]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x", outputs=outputs)])
+    staged = publish.without_places(notebook, {"text": {"name": name}})
+    parser = MarkdownIt().use(dollarmath_plugin).use(substitution_plugin)
+    (line,) = (
+        token for token in parser.parse(staged.cells[0].outputs[0].data["text/markdown"]) if token.children
+    )
+    strong = [token.type for token in line.children].index("strong_open")
+    shown = [(token.type, token.content) for token in line.children[strong + 1 :]]
+    assert shown[:2] == [("text", name), ("strong_close", "")]
+    assert ("math_inline", "a_1") in shown and [kind for kind, _ in shown].count("em_open") == 1
 
 
 def test_a_cell_in_which_nothing_is_left_is_not_shown(build):

@@ -12,6 +12,7 @@ import platform
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
@@ -35,8 +36,13 @@ SAID_ELSEWHERE = {"model", "text", "device"} | PLACES
 
 
 def escape(value: Any) -> str:
-    """``value`` as Markdown that shows just these characters, on one line: no markup, no mathematics."""
-    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(str(value).split()))
+    """``value`` as Markdown that shows just these characters, on one line: no markup, no mathematics.
+
+    A hash or a path may be broken between lines, so that the column beside it is seen; copied, it is one word.
+    """
+    plain = re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(str(value).split()))
+    plain = plain.replace(r"\/", r"\/<wbr>")
+    return re.sub(r"\b[0-9a-f]{40,}\b", lambda found: "<wbr>".join(textwrap.wrap(found[0], 16)), plain)
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

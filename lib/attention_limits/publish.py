@@ -18,6 +18,8 @@ from typing import Any
 
 import nbformat
 
+from attention_limits.provenance import escape
+
 ERROR_WORDS = ("WARNING", "ERROR", "Error", "error:")
 
 
@@ -66,10 +68,21 @@ def without_places(notebook: Any, sources: dict[str, dict[str, Any]]) -> Any:
                 )
             if not re.search(r"^[^#\s]", cell.source, re.MULTILINE):
                 cell.metadata.tags.append("remove-cell")
+        for output in cell.get("outputs", ()):
+            if "text/markdown" in output.get("data", {}):
+                output.data["text/markdown"] = _literal(output.data["text/markdown"], sources)
     run["parameters"] = {
         key: value for key, value in given.items() if key not in ("record", "records", "executed")
     } | names
     return notebook
+
+
+def _literal(markdown: str, sources: dict[str, dict[str, Any]]) -> str:
+    """A computed sentence in which a model's or text's name is no markup: a file may be called `{{a}} $b$.txt`."""
+    for name in (source["name"] for source in sources.values()):
+        if re.search(r"[^\w\s.,-]|_", name):
+            markdown = markdown.replace(name, escape(name))
+    return markdown
 
 
 def build_pages(source: Path, config: Path, html: Path) -> None:
