@@ -44,7 +44,7 @@ def test_only_declared_parameters_arrive_with_their_types(tmp_path, monkeypatch,
     given = ["lengths=[2, 3]", "text=a 'quoted' = name.txt", "extra=1"]
     assert execute.main([str(path), "out/my notebook.ipynb", "--parameters", *given]) == 0
     (note,) = (line for line in capfd.readouterr().err.splitlines() if line.startswith("Note:"))
-    assert note == f"Note: {path} has no parameter 'extra'; it was ignored. It has: n, lengths, text"
+    assert note == f"Note: {path} has no parameter 'extra'; it has n, lengths, text"
     expected = (1, [2, 3], "a 'quoted' = name.txt", False, str(tmp_path), sys.executable)
     assert outputs("out/my notebook.ipynb")[-1].strip() == repr(expected)
     run = nbformat.read("out/my notebook.ipynb", as_version=4).metadata.papermill

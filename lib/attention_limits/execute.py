@@ -99,10 +99,7 @@ def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: 
         output.unlink(missing_ok=True)  # after a failure, no older result looks like this run's
         chosen = {name: value for name, value in parameters.items() if name in known}
         for name in parameters.keys() - known.keys():
-            print(
-                f"Note: {notebook} has no parameter {name!r}; it was ignored. It has: {', '.join(known)}",
-                file=sys.stderr,
-            )
+            print(f"Note: {notebook} has no parameter {name!r}; it has {', '.join(known)}", file=sys.stderr)
         result = _run(notebook, node, partial, chosen)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
         nbformat.write(result, partial)
