@@ -83,6 +83,8 @@ def decided():
     memory = Path(OUT, "decided.json")
     if not MAIN:
         return json.loads(memory.read_text(encoding="utf-8"))
+    if str(config["device"]) not in sources.DEVICES:
+        sys.exit(f"DEVICE is {config['device']}; it must be one of {', '.join(sources.DEVICES)}.")
     try:
         answer = {kind: sources.decide(kind, str(config[kind])) for kind in ("model", "text")}
     except sources.SourceError as error:
@@ -122,7 +124,8 @@ def parameters(name):
 
 
 # A job's words go to the terminal and to a file that is removed when the job succeeds: see last_words.
-SAY = "2>&1 | tee {params.report:q} && rm {params.report:q}"
+# -f: a job that outlived a killed run may have removed it.
+SAY = "2>&1 | tee {params.report:q} && rm -f {params.report:q}"
 # Only what notebooks compute with: a change in the engine or the book's looks executes nothing again.
 LIBRARY = sorted(
     str(path)
@@ -190,7 +193,8 @@ EXECUTE = (
 rule chapter:
     input:
         notebook=lambda wildcards: str(NOTEBOOKS[wildcards.name]),
-        sources=lambda wildcards: [f"{OUT}/sources.json"] if own_sources(wildcards.name) else [],
+        # Sources come first, so that a name that cannot be had fails at once; who reads none does not run again for them.
+        sources=lambda wildcards: (str if own_sources(wildcards.name) else ancient)(f"{OUT}/sources.json"),
         library=LIBRARY,
     output:
         executed=f"{OUT}/executed/{{name}}.ipynb",

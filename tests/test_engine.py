@@ -112,8 +112,9 @@ def test_a_failed_page_leaves_no_book_and_says_why(toy):
     assert not (toy / "_build" / "html").exists()
 
 
-def test_after_a_kill_a_rerun_completes(toy):
-    chapter(toy, "seed", "seed = 0", "seed", "import time\ntime.sleep(3)")
+@pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["everything", "the engine, whose jobs live on"])
+def test_after_a_kill_a_rerun_completes(toy, kill):
+    chapter(toy, "seed", "seed = 0", "seed", "import time\ntime.sleep(6)")
     process = subprocess.Popen(
         command(),
         cwd=toy,
@@ -127,7 +128,7 @@ def test_after_a_kill_a_rerun_completes(toy):
         if line.startswith("seed: started"):
             break
     time.sleep(1)
-    os.killpg(process.pid, signal.SIGKILL)
+    kill(process.pid, signal.SIGKILL)
     process.wait()
     process.stdout.close()
     assert not (toy / "_build" / "executed" / "seed.ipynb").exists()
@@ -183,6 +184,7 @@ def test_another_folder_holds_another_run(toy):
         ("widhts=4", "--config widhts: no notebook has this parameter. Did you mean widths?"),
         ("text=not there.txt", "not there.txt"),
         ("model=no model", "no model"),
+        ("device=gpu", "DEVICE is gpu; it must be one of auto, cpu, cuda, mps."),
     ],
 )
 def test_a_wrong_setting_is_named_and_nothing_runs(toy, config, words):

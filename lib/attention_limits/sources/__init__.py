@@ -8,10 +8,11 @@ package loads neither torch nor transformers, so that a decision costs no more t
 
 from attention_limits.sources.base import Provenance, SourceError
 from attention_limits.sources.choice import decide
-from attention_limits.sources.models import Model, fetch_model, load_model, pick_device
+from attention_limits.sources.models import DEVICES, Model, fetch_model, load_model, pick_device
 from attention_limits.sources.texts import Text, load_text
 
 __all__ = [
+    "DEVICES",
     "Model",
     "Provenance",
     "SourceError",
