@@ -56,7 +56,7 @@ def chromium():
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
-@pytest.mark.parametrize("page", pages())
+@pytest.mark.parametrize("page", [*pages(), "prf-prf", "genindex", "search"])
 def test_every_page_is_sound(book, chromium, page, width, dark):
     report = looks.open_page(chromium, book / "html" / f"{page}.html", width=width, dark=dark)
     assert report.problems() == []
@@ -84,10 +84,15 @@ def test_every_notebook_is_a_page():
 
 
 def test_the_provenance_page_names_the_sources(book):
-    text = (book / "html" / "provenance.html").read_text(encoding="utf-8")
+    text = (book / "html" / "provenance.html").read_text(encoding="utf-8").replace("<wbr>", "")
     for source in json.loads((book / "sources.json").read_text(encoding="utf-8")).values():
         assert source["sha256"] in text
         assert source["name"] in text
+
+
+def test_model_and_text_are_seen_side_by_side(book, chromium):
+    with looks.opened(chromium, book / "html" / "provenance.html", width=1200) as (page, _):
+        assert page.evaluate("(t => t.scrollWidth - t.clientWidth)(document.querySelector('table'))") <= 0
 
 
 def test_no_page_tells_where_it_was_built(book):
