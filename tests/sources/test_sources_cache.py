@@ -43,7 +43,11 @@ def lose_manifest(folder: Path) -> None:
     (folder / base.MANIFEST).unlink()
 
 
-@pytest.mark.parametrize("harm", [truncate, change, remove, break_manifest, lose_manifest])
+def empty_manifest(folder):
+    (folder / base.MANIFEST).write_text('{"files": {}}', encoding="utf-8")
+
+
+@pytest.mark.parametrize("harm", [truncate, change, remove, break_manifest, lose_manifest, empty_manifest])
 def test_a_damaged_entry_is_found_and_built_again(own_machine, harm, capsys):
     builds = []
     folder = entry(builds)

@@ -174,6 +174,8 @@ def entry_fault(folder: Path) -> str:
                 return f"{name} has {path.stat().st_size} bytes instead of {known['size']}"
             if sha256_file(path) != known["sha256"]:
                 return f"{name} has changed"
+        if not files:
+            return "its manifest names no file"
     except FileNotFoundError:
         return "no manifest"
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
