@@ -15,7 +15,16 @@ from attention_limits import execute, records
 ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").glob("*.md"))
 # Small values for parameters that notebooks share; only the names that some notebook declares are given.
-SMALL = {"lengths": "[16,32]", "windows": 2, "draws": 60, "rows": 12, "device": "cpu"}
+SMALL = {
+    "lengths": "[16,32]",
+    "length": 64,
+    "top_ns": "[1,4,16,20,40]",
+    "largest_n": 8,
+    "windows": 2,
+    "draws": 60,
+    "rows": 12,
+    "device": "cpu",
+}
 
 
 def pages() -> list[str]:
@@ -73,6 +82,8 @@ def test_every_notebook_ran_to_its_end_and_left_a_record(book, path):
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code if cell.source.strip())
     assert not [o for cell in code for o in cell.outputs if o.output_type == "error"]
+    if "record" not in execute.declared(execute.read(path)):
+        return  # a page that reads the others' records
     record = records.load(book / "records" / f"{path.stem}.json")
     assert record["notebook"] == path.stem
     assert record["results"]
