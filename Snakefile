@@ -206,6 +206,9 @@ rule chapter:
         values=lambda wildcards: parameters(wildcards.name),
         report=f"{OUT}/failed/{{name}}.txt",
     threads: THREADS
+    # The longest first, so that no long one is left running alone at the end.
+    priority:
+        lambda wildcards, input, attempt: {"algorithm-3": 3, "algorithm-2": 2, "algorithm-4": 1}.get(wildcards.name, 0)
     shell:
         EXECUTE
 
