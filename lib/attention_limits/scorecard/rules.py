@@ -69,7 +69,7 @@ RULES: Mapping[str, Rule] = {
         0.995,
         1,
         "On the lengths 32 to 1024 a power of L passes only with an exponent between about 0.81 and 1.22. "
-        "With fewer than four lengths nothing could fail, so the claim then counts as not measured.",
+        "With fewer than four lengths almost any curve passes: the claim then counts as not measured.",
     ),
     "plateau": Rule(
         "d at the largest N (100 in the paper) over d at N = 20",
