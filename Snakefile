@@ -172,7 +172,8 @@ rule sources:
         own=lambda wildcards: own_files("model") + own_files("text"),
         model=lambda wildcards: DECIDED["model"][0],
         text=lambda wildcards: DECIDED["text"][0],
-        asked=lambda wildcards: [
+        asked=lambda wildcards: [f"--device={config['device']}"]
+        + [
             f"--{option}={value}"
             for kind in ("model", "text")
             for option, value in ((f"requested-{kind}", config[kind]), (f"{kind}-notice", DECIDED[kind][1]))

@@ -154,3 +154,14 @@ def test_sure_bound_holds_on_every_row_and_breaks_are_counted(seen):  # noqa: F8
 def test_group_needs_its_n(seen):  # noqa: F811
     with pytest.raises(ValueError, match="group_top_n is 16; it must be one of"):
         measures.separability(seen, spaces=["hidden"], supports=["causal"], top_ns=[1, 2])
+
+
+def test_a_layer_with_fewer_heads_than_a_group_is_one_group(seen):  # noqa: F811
+    _, unions = measures.separability(
+        seen, spaces=["value"], supports=["causal"], top_ns=[2], group=9, group_top_n=2
+    )
+    assert list(zip(unions.layer, unions.first_head, strict=True)) == [(0, 0), (1, 0)]
+    _, pairs = measures.separability(
+        seen, spaces=["value"], supports=["causal"], top_ns=[2], group=3, group_top_n=2
+    )
+    assert list(pairs.first_head) == [0, 0]  # the fourth head is left over

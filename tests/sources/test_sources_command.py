@@ -44,3 +44,14 @@ def test_the_command_fails_with_a_sentence(arguments, tmp_path, capsys):
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and "There is no text file" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_a_device_that_is_not_there_is_named_before_anything_is_fetched(
+    arguments, tmp_path, capsys, monkeypatch
+):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert command.main([*arguments, "--device", "cuda"]) == 1
+    assert "'cuda'" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -36,10 +36,11 @@ def separability(
     than 1e-9. That bound holds surely for each row; the two others are for the mean over random vectors at fixed r,
     while here r comes from the same vectors.
 
-    Second table, per layer, space and group of ``group`` neighbouring heads, at N = ``group_top_n`` and the first
-    support: ``union``, the share of tokens selected by a head of the group that a head that selected them tells apart;
-    ``shared``, the same among tokens that all of them selected (NaN where there is none); ``independent``,
-    1 - prod (1 - p_h), what the heads' own ratios p_h would give for shared tokens were they independent.
+    Second table, per layer, space and group of ``group`` neighbouring heads (all heads of a layer that has fewer; heads
+    left over at the end of a layer form no group), at N = ``group_top_n`` and the first support: ``union``, the share
+    of tokens selected by a head of the group that a head that selected them tells apart; ``shared``, the same among
+    tokens that all of them selected (NaN where there is none); ``independent``, 1 - prod (1 - p_h), what the heads' own
+    ratios p_h would give for shared tokens were they independent.
     """
     check_choice("spaces", spaces, SPACES)
     check_choice("supports", supports, SUPPORTS)
@@ -63,8 +64,9 @@ def separability(
                 key = {"layer": head.layer, "head": head.head, "space": space, "support": support}
                 table += _averages(values[kind], key, top_ns)
             members[space].append((order[:, :group_top_n], flags))
-            if len(members[space]) == group:
-                key = {"layer": head.layer, "first_head": head.head - group + 1, "space": space}
+            size = min(group, head.source.heads)
+            if len(members[space]) == size:
+                key = {"layer": head.layer, "first_head": head.head - size + 1, "space": space}
                 unions.append(key | _union(members[space], capture.length))
                 members[space] = []
     return pd.DataFrame(table), pd.DataFrame(unions)

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from attention_limits.sources import Provenance, SourceError, decide, fetch_model, load_text
+from attention_limits.sources import Provenance, SourceError, decide, fetch_model, load_text, pick_device
 from attention_limits.sources.base import say, write_atomically
 
 
@@ -16,6 +16,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m attention_limits.sources", description=__doc__)
     parser.add_argument("--model", default="auto", help="gpt2, smollm2-135m, a hub name, a folder, or auto")
     parser.add_argument("--text", default="auto", help="war-and-peace, king-james, a path, or auto")
+    parser.add_argument(
+        "--device", default="auto", help="auto, cpu, cuda or mps: refused here if it is missing"
+    )
     parser.add_argument("--output", type=Path, required=True, help="JSON file to write")
     for kind in ("model", "text"):
         parser.add_argument(
@@ -26,6 +29,8 @@ def main(arguments: list[str] | None = None) -> int:
         )
     options = parser.parse_args(arguments)
     try:
+        if options.device != "auto":
+            pick_device(options.device)
         record = {kind: _bring(kind, options).to_json() for kind in ("model", "text")}
         write_atomically(options.output, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     except SourceError as error:
