@@ -137,8 +137,7 @@ def capture(model: Model, ids: torch.Tensor) -> Capture:
     module = model.module
     length = len(ids)
     _check_context(module.config, length)
-    layers: dict[int, Layer] = {}
-    with _recording(module, layers):
+    with _recording(module) as layers:
         module(ids[None].to(model.device), use_cache=False, logits_to_keep=1)
     expected = module.config.get_text_config().num_hidden_layers
     if sorted(layers) != list(range(expected)):
@@ -169,28 +168,30 @@ def _check_context(config: Any, length: int) -> None:
         )
 
 
-@contextmanager
-def _recording(module: torch.nn.Module, layers: dict[int, Layer]) -> Iterator[None]:
-    """Route ``module``'s attention through SDPA while filling ``layers``; everything is put back afterwards."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.integrations.sdpa_attention import sdpa_attention_forward
-    from transformers.masking_utils import sdpa_mask
+class _Recorder:
+    """Fills ``layers`` while a model runs: its hook keeps each attention's input, its attention function the rest."""
 
-    inputs: dict[int, torch.Tensor] = {}
+    def __init__(self) -> None:
+        self.layers: dict[int, Layer] = {}
+        self._inputs: dict[int, torch.Tensor] = {}
 
-    def remember_input(attention: torch.nn.Module, args: tuple, kwargs: dict) -> None:
-        inputs[id(attention)] = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+    def remember_input(self, attention: torch.nn.Module, args: tuple, kwargs: dict) -> None:
+        """Forward pre-hook of an attention module."""
+        self._inputs[id(attention)] = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
 
-    def attend(attention, query, key, value, attention_mask, scaling=None, is_causal=None, **kwargs):
+    def attend(self, attention, query, key, value, attention_mask, scaling=None, is_causal=None, **kwargs):
+        """Attention function in transformers' interface: record, then let SDPA compute as usual."""
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
         _check_attention(attention, query, attention_mask, is_causal, kwargs)
-        hidden = inputs.pop(id(attention))
+        hidden = self._inputs.pop(id(attention))
         for what, tensor in (("query", query), ("key", key), ("value", value), ("input", hidden)):
             if not torch.isfinite(tensor).all():
                 raise CaptureError(
                     f"layer {attention.layer_idx}: the {what} holds NaN or infinite numbers; "
                     "the model's weights are broken"
                 )
-        layers[attention.layer_idx] = Layer(
+        self.layers[attention.layer_idx] = Layer(
             q=query[0].float(),
             k=key[0].float(),
             v=value[0].float(),
@@ -201,17 +202,25 @@ def _recording(module: torch.nn.Module, layers: dict[int, Layer]) -> Iterator[No
             attention, query, key, value, attention_mask, scaling=scaling, is_causal=is_causal, **kwargs
         )
 
+
+@contextmanager
+def _recording(module: torch.nn.Module) -> Iterator[dict[int, Layer]]:
+    """Route ``module``'s attention through SDPA while filling the layers given out; then put everything back."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    recorder = _Recorder()
     before = module.config._attn_implementation
-    AttentionInterface.register(_RECORDING, attend)
+    AttentionInterface.register(_RECORDING, recorder.attend)
     AttentionMaskInterface.register(_RECORDING, sdpa_mask)
     hooks = [
-        part.register_forward_pre_hook(remember_input, with_kwargs=True)
+        part.register_forward_pre_hook(recorder.remember_input, with_kwargs=True)
         for part in module.modules()
         if getattr(part, "layer_idx", None) is not None
     ]
     module.set_attn_implementation(_RECORDING)
     try:
-        yield
+        yield recorder.layers
     finally:
         module.set_attn_implementation(before)
         for hook in hooks:
