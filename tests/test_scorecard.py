@@ -321,7 +321,7 @@ def test_the_reference_records_can_be_scored():
         }
         assert absent == set()
         for row in finding.rows:
-            assert render.measured(row) in shown
+            assert render.value_words(row) in shown
     assert render.matrix(scorecard.score_all(scorecard.CLAIMS, found))
 
 
@@ -350,6 +350,16 @@ def test_a_block_shows_rule_numbers_and_readings():
     assert "hidden, causal: 0.999 ✓<br>value, causal: 0.900 ✗" in shown
     assert "support it: hidden, causal. That do not: value, causal." in shown
     assert "[](#fig-algorithm-1-heads)" in shown
+
+
+def test_readings_that_say_the_same_are_one_line():
+    found = made_up()
+    for result in found["algorithm-1"]["results"]:
+        if result["id"] == "growth.r2":
+            result["value"] = 0.9991
+    shown = render.block(scorecard.score(CLAIMS["C4"], found))
+    assert "| all 2 readings: 0.999 ✓ |" in shown
+    assert "hidden, causal: 0.999" not in shown
 
 
 def test_tables_keep_their_columns_whatever_a_meaning_holds():

@@ -96,7 +96,7 @@ def _numbers(finding: Finding) -> str:
                 [
                     meaning(rows, finding.claim.readings),
                     needed(use),
-                    "<br>".join(measured(row) for row in rows),
+                    "<br>".join(measured(rows)),
                 ]
             )
     return table(["Number", "Needed", "Measured [95 % interval]"], lines)
@@ -129,8 +129,18 @@ def reading(parts: Iterable[tuple[str, Any]]) -> str:
     return ", ".join(escape(v) if isinstance(v, str) else f"{k.replace('_', ' ')} {v:g}" for k, v in parts)
 
 
-def measured(row: Row) -> str:
-    """Reading, value with its interval, and whether the rule is met. Several numbers are given by their range."""
+def measured(rows: Sequence[Row]) -> list[str]:
+    """One line per reading with its value; a single line where every reading says the same."""
+    words = [value_words(row) for row in rows]
+    if len(rows) > 1 and len(set(words)) == 1:
+        return [f"all {len(rows)} readings: {words[0]}"]
+    return [
+        (f"{reading(row.reading)}: " if row.reading else "") + w for row, w in zip(rows, words, strict=True)
+    ]
+
+
+def value_words(row: Row) -> str:
+    """Value with its interval, and whether the rule is met. Several numbers are given by their range."""
     low, high = (pick(r["value"] for r in row.results) for pick in (min, max))
     first, words = row.results[0], number(low)
     if len(row.results) > 1:
@@ -141,7 +151,7 @@ def measured(row: Row) -> str:
         words += f" of {number(sum(r['n'] for r in row.results))}"
     if row.met is not None:
         words += f" {MET if row.met else FAILED}" + (" (close call)" if row.close else "")
-    return (f"{reading(row.reading)}: " if row.reading else "") + words
+    return words
 
 
 def matrix(findings: Sequence[Finding]) -> list[dict[str, str]]:
