@@ -132,6 +132,7 @@ LIBRARY = sorted(
     for path in Path(execute.__file__).parent.rglob("*.py")
     if path.stem not in ("execute", "provenance", "publish", "book")
 )
+CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name != "scorecard"]  # chapters keep no score
 BOOK_LIBRARY = sorted(
     str(path) for path in Path(execute.__file__).parent.rglob("*") if path.suffix in (".py", ".css", ".js", ".json")
 )
@@ -196,7 +197,7 @@ rule chapter:
         notebook=lambda wildcards: str(NOTEBOOKS[wildcards.name]),
         # Sources come first, so that a name that cannot be had fails at once; who reads none does not run again for them.
         sources=lambda wildcards: (str if own_sources(wildcards.name) else ancient)(f"{OUT}/sources.json"),
-        library=LIBRARY,
+        library=CHAPTER_LIBRARY,
     output:
         executed=f"{OUT}/executed/{{name}}.ipynb",
         record=f"{OUT}/records/{{name}}.json",
