@@ -14,12 +14,21 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from .rows import top_set
+
+__all__ = [
+    "cumulative_distance",
+    "expected_distance",
+    "expected_distance_bound",
+    "expected_distance_sampled",
+    "fixed_set_bound",
+    "jensen_gap_bound",
+    "sandwich",
+    "second_moments",
+    "top_set",
+]
+
 Floats = NDArray[np.float64]
-
-
-def top_set(weights: Floats, top_n: int) -> NDArray[np.intp]:
-    """Positions of the ``top_n`` largest weights, largest first; of equal weights the lower position comes first."""
-    return np.argsort(-np.asarray(weights), kind="stable")[:top_n]
 
 
 def cumulative_distance(weights: Floats, vectors: Floats, selected: Sequence[int]) -> float:
