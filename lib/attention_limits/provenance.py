@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -45,10 +45,15 @@ def escape(value: Any) -> str:
     return re.sub(r"\b[0-9a-f]{40,}\b", lambda found: "<wbr>".join(textwrap.wrap(found[0], 16)), plain)
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A Markdown table; every cell is escaped."""
-    lines = [list(head), ["---"] * len(list(head)), *([escape(cell) for cell in row] for row in rows)]
+def markdown_table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table of cells that are Markdown already."""
+    lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def table(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A Markdown table; every cell is escaped."""
+    return markdown_table(head, (map(escape, row) for row in rows))
 
 
 def sources_table(sources: dict[str, dict[str, Any]]) -> str:

@@ -6,19 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attention_limits.charts import number
-from attention_limits.provenance import escape
+from attention_limits.provenance import escape, markdown_table
 from attention_limits.scorecard.rules import RULES, VERDICTS
 from attention_limits.scorecard.runtimes import PAPER_MACHINE, PAPER_SETTING, Runtime, in_words
 from attention_limits.scorecard.score import Finding, Row, Use
 
 MET, FAILED = "✓", "✗"
 SUPPORTS = {True: "supports it", False: "does not"}
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table of cells that are Markdown already."""
-    lines = [list(head), ["---"] * len(head), *map(list, rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def anchor(claim: str) -> str:
@@ -29,7 +23,7 @@ def anchor(claim: str) -> str:
 def summary(findings: Sequence[Finding]) -> str:
     """Every claim in a line: link, what it says, verdict."""
     rows = [[f"[{f.claim.id}](#{anchor(f.claim.id)})", f.claim.title, said(f)] for f in findings]
-    return table(["", "The paper's claim", "Verdict"], rows)
+    return markdown_table(["", "The paper's claim", "Verdict"], rows)
 
 
 def counts(findings: Sequence[Finding]) -> str:
@@ -99,7 +93,7 @@ def _numbers(finding: Finding) -> str:
                     "<br>".join(measured(rows)),
                 ]
             )
-    return table(["Number", "Needed", "Measured [95 % interval]"], lines)
+    return markdown_table(["Number", "Needed", "Measured [95 % interval]"], lines)
 
 
 def meaning(rows: Sequence[Row], readings: Sequence[str]) -> str:
@@ -179,7 +173,7 @@ def matrix(findings: Sequence[Finding]) -> list[dict[str, str]]:
 
 def rules_table() -> str:
     """Every rule with its range and the reason for it."""
-    return table(
+    return markdown_table(
         ["A number of this kind", "supports a claim if it is", "Why there"],
         [[escape(rule.what), rule.words(), escape(rule.why)] for rule in RULES.values()],
     )
@@ -196,4 +190,4 @@ def runtimes_table(times: Sequence[Runtime], machine: str, setting: str) -> str:
         for time in times
     ]
     head = ["", f"Paper: {PAPER_SETTING}; {PAPER_MACHINE}", f"Here: {escape(setting)}; {escape(machine)}"]
-    return table(head, rows)
+    return markdown_table(head, rows)
