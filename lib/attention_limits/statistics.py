@@ -24,7 +24,7 @@ def interval(values: ArrayLike) -> tuple[float, float, float]:
     mean = float(values.mean())
     if len(values) == 1:
         return mean, float("nan"), float("nan")
-    half = float(stats.t.ppf((1 + LEVEL) / 2, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    half = float(_half_width(len(values)) * values.std(ddof=1))
     return mean, mean - half, mean + half
 
 
@@ -36,11 +36,14 @@ def over_windows(rows: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) 
     grouped = rows.groupby(list(by), sort=False)[list(columns)]
     mean, count = grouped.mean(), grouped.size()
     # One window gives a NaN deviation and so NaN ends, as in `interval`.
-    half = grouped.std(ddof=1).mul(
-        stats.t.ppf((1 + LEVEL) / 2, np.maximum(count - 1, 1)) / np.sqrt(count), axis=0
-    )
+    half = grouped.std(ddof=1).mul(_half_width(count), axis=0)
     out = mean.join((mean - half).add_suffix("_low")).join((mean + half).add_suffix("_high"))
     return out.reset_index()
+
+
+def _half_width(count: ArrayLike) -> ArrayLike:
+    """Half a 95 % Student-t interval of a mean of ``count`` values, in units of their standard deviation."""
+    return stats.t.ppf((1 + LEVEL) / 2, np.maximum(np.asarray(count) - 1, 1)) / np.sqrt(count)
 
 
 def box_numbers(rows: pd.DataFrame, by: Sequence[str], column: str) -> pd.DataFrame:
