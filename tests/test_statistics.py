@@ -121,3 +121,26 @@ def test_critical_n_refuses_what_makes_no_sense():
         statistics.critical_n([1], [0.5], 5)
     with pytest.raises(ValueError, match="zip"):
         statistics.critical_n([1, 2], [0.5], 0.05)
+
+
+@pytest.mark.parametrize(
+    ("d", "expected", "found"),
+    [
+        ([5, 4, 3, 2], [1, 1, 1, 1], None),  # above everywhere
+        ([1, 1, 1, 1], [1, 2, 2, 2], 2),  # equal counts as no longer above
+        ([5, 1, 5, 1], [2, 2, 2, 2], 4),  # the first of two crossings
+        ([5, 4, 3, 1], [2, 2, 2, 2], 16),
+    ],
+)
+def test_crossing_is_the_first_n_no_longer_above(d, expected, found):
+    top_ns = [2, 4, 8, 16]
+    assert statistics.crossing(top_ns, d, expected) == found
+    assert statistics.crossing(top_ns[::-1], d[::-1], expected[::-1]) == found
+    assert statistics.crossing(np.array(top_ns), np.array(d), np.array(expected)) == found
+
+
+def test_crossing_refuses_what_cannot_be_compared():
+    with pytest.raises(ValueError, match=r"not finite at N = \[4\]"):
+        statistics.crossing([2, 4], [1.0, float("nan")], [1.0, 1.0])
+    with pytest.raises(ValueError, match="shorter"):
+        statistics.crossing([2, 4], [1.0, 1.0], [1.0])

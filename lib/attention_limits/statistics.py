@@ -110,3 +110,17 @@ def critical_n(top_ns: ArrayLike, p_values: ArrayLike, level: float) -> int | No
         raise ValueError(f"level is {level}; a significance level lies between 0 and 1")
     alike = [int(n) for n, p in zip(top_ns, p_values, strict=True) if p >= level]
     return min(alike, default=None)
+
+
+def crossing(top_ns: Sequence[int], d: Sequence[float], expected: Sequence[float]) -> int | None:
+    """Critical N of one head: the first N at which its mean distance ``d`` is no longer above ``expected``, its E_J.
+
+    Algorithm 3 asks of all heads together at which N the selected set is no farther from the rest than a random one;
+    this asks it of one head's token means (columns d and expected of `measures.distances`), without a test. The three
+    lists belong together, in any order. None when d is above E_J at every N tried: then the critical N, if there is
+    one, is none of them. Raises ValueError for unequal lengths or a number that is not finite.
+    """
+    triples = sorted(zip(top_ns, d, expected, strict=True))
+    if bad := [int(n) for n, *pair in triples if not np.isfinite(pair).all()]:
+        raise ValueError(f"d or expected is not finite at N = {bad}; leave out every N without rows")
+    return next((int(n) for n, own, random in triples if own <= random), None)
