@@ -9,6 +9,7 @@ from .distance import distances
 from .geometry import separability
 from .gradients import sensitivity
 from .heads import SUPPORTS, TOLERANCE, logit_blocks
+from .retrieval import retrieval
 from .weights import weight_scaling
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "TOLERANCE",
     "distances",
     "logit_blocks",
+    "retrieval",
     "sensitivity",
     "separability",
     "weight_scaling",
