@@ -1,0 +1,302 @@
+"""Selection in the running model against a plain attention of loops, and the loss against the model's own."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from attention_limits import capture, intervention, sources
+from attention_limits.intervention import Selection, effective_size, layer_outputs, loss
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_capture import SMALL, built, gpt2, llama, some_ids
+
+MODELS = pytest.mark.parametrize("model", [gpt2, llama], ids=["gpt2", "llama"])
+LENGTH = 24
+
+
+def uneven(model):
+    """The small model with attention that is far from uniform, so that a selection matters."""
+    model = model()
+    with torch.no_grad():
+        for name, weight in model.module.named_parameters():
+            if any(part in name for part in ("c_attn.weight", "_proj.weight", "mlp")):
+                weight.mul_(8)
+    return model
+
+
+def own_loss(model, ids):
+    """Mean loss as the model computes it from labels, with its eager attention."""
+    before = model.module.config._attn_implementation
+    model.module.set_attn_implementation("eager")
+    with torch.no_grad():
+        found = model.module(ids[None], labels=ids[None]).loss.item()
+    model.module.set_attn_implementation(before)
+    return found
+
+
+def slow_loss(model, ids, keep):
+    """The same model on an attention written as loops over heads and rows, in float64, with Python's sort."""
+
+    def attend(attention, query, key, value, _mask, scaling=None, **_):
+        heads, length = query.shape[1], query.shape[2]
+        out = torch.zeros(1, length, heads, query.shape[3])
+        for head in range(heads):
+            own = head * key.shape[1] // heads
+            draws = np.random.default_rng([keep.seed, attention.layer_idx, head])
+            draws = draws.random((length, length), dtype=np.float32)
+            for t in range(length):
+                n = t + 1
+                logits = (query[0, head, t].double() @ key[0, own, :n].double().T * scaling).numpy()
+                weights = np.exp(logits - logits.max())
+                weights /= weights.sum()
+                if keep.heads is None or (attention.layer_idx, head) in keep.heads:
+                    scores = draws[t] if keep.rule.startswith("random") else weights
+                    kept = sorted(range(n), key=lambda i: (-scores[i], i))[: keep.top_n]
+                    mask = np.isin(np.arange(n), kept)
+                    weights = weights * mask
+                    if keep.rule.endswith("renormalised"):
+                        weights /= weights.sum()
+                out[0, t, head] = (torch.from_numpy(weights) @ value[0, own, :n].double()).float()
+        return out, None
+
+    transformers.AttentionInterface.register("slow_selection", attend)
+    before = model.module.config._attn_implementation
+    model.module.set_attn_implementation("slow_selection")
+    try:
+        return own_loss_as_set(model, ids)
+    finally:
+        model.module.set_attn_implementation(before)
+
+
+def own_loss_as_set(model, ids):
+    with torch.no_grad():
+        logits = model.module(ids[None]).logits[0, :-1].double()
+    return torch.nn.functional.cross_entropy(logits, ids[1:]).item()
+
+
+# --- full attention ------------------------------------------------------------------------------------------------
+
+
+@MODELS
+@pytest.mark.parametrize("rule", intervention.RULES)
+def test_full_attention_through_the_intervention_is_the_models_own_loss(model, rule):
+    model, ids = uneven(model), some_ids(40)
+    for top_n in (40, 1000):
+        mean, tokens = loss(model, ids, Selection(top_n, rule))
+        assert mean == pytest.approx(own_loss(model, ids), abs=1e-5)
+        assert tokens.dtype == torch.float64
+        assert tokens.tolist() == pytest.approx(loss(model, ids)[1].tolist(), abs=1e-5)
+
+
+def test_full_attention_through_the_intervention_on_the_embedded_model():
+    model = sources.load_model("smollm2-135m", device="cpu")
+    ids = capture.windows(model.tokenizer, sources.load_text("king-james").content, 96, 1)[0]
+    own = own_loss(model, ids)
+    assert loss(model, ids)[0] == pytest.approx(own, abs=1e-5)
+    assert loss(model, ids, Selection(96))[0] == pytest.approx(own, abs=1e-5)
+    assert loss(model, ids, Selection(2))[0] > own + 0.1
+
+
+@MODELS
+def test_the_last_targets_are_scored(model):
+    model, ids = model(), some_ids(30)
+    every = loss(model, ids)[1]
+    mean, tokens = loss(model, ids, targets=7)
+    assert len(every) == 29
+    assert tokens.tolist() == pytest.approx(every[-7:].tolist(), abs=1e-6)
+    assert mean == pytest.approx(np.mean(tokens.tolist()))
+
+
+# --- selection -----------------------------------------------------------------------------------------------------
+
+
+@MODELS
+@pytest.mark.parametrize("rule", intervention.RULES)
+@pytest.mark.parametrize("top_n", [1, 3, 10])
+def test_selection_equals_an_attention_of_loops(model, rule, top_n):
+    model, ids = uneven(model), some_ids(LENGTH)
+    for heads in (None, frozenset({(0, 1), (1, 0), (1, 3)})):
+        keep = Selection(top_n, rule, heads, seed=3)
+        found, expected = loss(model, ids, keep)[0], slow_loss(model, ids, keep)
+        assert found == pytest.approx(expected, abs=2e-5)
+        assert abs(found - own_loss(model, ids)) > 1e-4  # the selection does something that could be missed
+
+
+@MODELS
+def test_nothing_kept_is_a_head_without_output(model):
+    model, ids = uneven(model), some_ids(LENGTH)
+    found = loss(model, ids, Selection(0, heads=frozenset({(1, 2)})))[0]
+    with torch.no_grad():
+        if isinstance(model.module, transformers.GPT2LMHeadModel):
+            model.module.transformer.h[1].attn.c_proj.weight[16:24] = 0  # (in, out), heads of 8
+        else:
+            model.module.model.layers[1].self_attn.o_proj.weight[:, 16:24] = 0  # (out, in)
+    assert found == pytest.approx(own_loss(model, ids), abs=1e-5)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(
+        st.lists(st.sampled_from([0.0, 1.0, 2.0, -np.inf]), min_size=6, max_size=6), min_size=1, max_size=4
+    ),
+    st.integers(0, 8),
+)
+def test_of_equal_scores_the_lower_position_is_kept(rows, count):
+    kept = intervention._largest(torch.tensor(rows), count)
+    for row, flags in zip(rows, kept.tolist(), strict=True):
+        best = sorted(range(6), key=lambda i: (-row[i], i))[:count]
+        expected = [i in best and row[i] > -np.inf for i in range(6)]
+        assert [flag and value > -np.inf for flag, value in zip(flags, row, strict=True)] == expected
+
+
+def random_kept(seed, count):
+    """Kept sets of 300 rows that see 12 keys, of two heads: (2, 300, 12) of zeros and ones."""
+    draw = intervention._random_scores(Selection(count, "random", seed=seed), 5, [0, 1])
+    scores = draw(torch.zeros(300, 1), 12, torch.zeros(2, 300, 12))
+    return intervention._largest(scores, count).int()
+
+
+def test_random_keys_are_uniform_seeded_and_new_for_each_query_and_head():
+    kept = random_kept(0, 4)
+    assert (kept.sum(-1) == 4).all()
+    # Each key is kept with probability 1/3: 600 draws have a standard deviation of 0.0192.
+    assert (kept.double().mean((0, 1)) - 1 / 3).abs().max() < 4.5 * (2 / 9 / 600) ** 0.5
+    assert torch.equal(kept, random_kept(0, 4))
+    # Two independent 4-sets of 12 keys share 4/3 keys on average, with variance 4 * 1/3 * 2/3 * 8/11.
+    for other in (random_kept(1, 4)[0], kept[1], kept[0].roll(1, 0)):
+        shared = (kept[0] * other).sum(-1).double().mean()
+        assert abs(shared - 4 / 3) < 4.5 * (4 * 2 / 9 * 8 / 11 / 300) ** 0.5
+
+
+@pytest.mark.parametrize("rule", intervention.RULES)
+def test_block_size_changes_nothing(rule, monkeypatch):
+    model, ids = uneven(llama), some_ids(LENGTH)
+    whole = loss(model, ids, Selection(3, rule))[1]
+    monkeypatch.setattr(intervention, "_BLOCK", 5 * 4 * LENGTH)  # five rows, and a few positions' logits
+    assert loss(model, ids, Selection(3, rule))[1].tolist() == pytest.approx(whole.tolist(), abs=1e-5)
+
+
+@MODELS
+def test_layers_below_the_selecting_one_need_not_run_again(model):
+    model, ids = uneven(model), some_ids(LENGTH)
+    outputs = layer_outputs(model, ids)
+    ran = []
+    part = next(m for m in model.module.modules() if getattr(m, "layer_idx", None) == 0)
+    hook = part.register_forward_hook(lambda *_: ran.append(True))
+    for heads in ({(1, 2)}, {(0, 0), (1, 2)}):
+        keep = Selection(2, heads=frozenset(heads))
+        ran.clear()
+        short = loss(model, ids, keep, outputs=outputs)[1]
+        assert bool(ran) == ((0, 0) in heads)  # the attention of layer 0 ran only where it had to
+        assert short.tolist() == pytest.approx(loss(model, ids, keep)[1].tolist(), abs=1e-6)
+    hook.remove()
+
+
+def test_nothing_of_size_heads_by_l_by_l_is_allocated(monkeypatch):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    largest = 0
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            nonlocal largest
+            out = function(*args, **(kwargs or {}))
+            for part in out if isinstance(out, tuple | list) else [out]:
+                if isinstance(part, torch.Tensor):
+                    largest = max(largest, part.numel())
+            return out
+
+    length = 2048
+    model = gpt2(n_positions=length)
+    monkeypatch.setattr(intervention, "_BLOCK", 1 << 18)
+    for rule in intervention.RULES:
+        with Watch():
+            loss(model, some_ids(length), Selection(8, rule))
+    assert largest <= max(
+        1 << 18, length * 4 * 32
+    )  # a block, or the widest layer: 4 times 32 numbers a token
+
+
+@MODELS
+def test_the_model_is_put_back_as_it_was(model):
+    model, ids = model(), some_ids(20)
+    before = model.module(ids[None]).logits
+    loss(model, ids, Selection(2), outputs=layer_outputs(model, ids))
+    with pytest.raises(ValueError, match="heads"):
+        loss(model, ids, Selection(2, heads=frozenset({(0, 9)})))
+    with torch.no_grad():
+        saved = model.module.lm_head.weight[0, 0].clone()
+        model.module.lm_head.weight[0, 0] = float("nan")
+        with pytest.raises(capture.CaptureError, match="loss is NaN"):
+            loss(model, ids, Selection(2))
+        model.module.lm_head.weight[0, 0] = saved
+    assert model.module.config._attn_implementation == "sdpa"
+    assert torch.equal(model.module(ids[None]).logits, before)
+    assert not any("forward" in part.__dict__ for part in model.module.modules())
+
+
+# --- the effective set size ----------------------------------------------------------------------------------------
+
+
+@given(
+    st.dictionaries(
+        st.integers(1, 99), st.sampled_from([0.9, 1.0, 1.01, 1.0100001, 1.2, np.nan]), min_size=1
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_effective_size_is_the_first_n_from_which_all_are_within(costs, shuffle):
+    pairs = list(costs.items())
+    shuffle.shuffle(pairs)
+    fine = [n for n in costs if all(costs[m] <= 1.01 * 1.0 for m in costs if m >= n)]
+    found = effective_size([n for n, _ in pairs], [cost for _, cost in pairs], 1.0, 0.01)
+    assert found == min(fine, default=None)
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: Selection(2, "top"), "rule is 'top'; it must be one of unchanged, renormalised, random"),
+        (lambda: Selection(0, "renormalised"), "top_n is 0; it must be at least 1"),
+        (lambda: Selection(-1), "top_n is -1"),
+        (lambda: Selection(2, heads=frozenset()), "heads is empty"),
+        (lambda: loss(gpt2(), some_ids(9), targets=9), "targets is 9; a window of 9 tokens has 1 to 8"),
+        (lambda: loss(gpt2(), some_ids(9), targets=0), "targets is 0"),
+        (
+            lambda: loss(gpt2(), some_ids(9), Selection(2, heads=frozenset({(2, 0), (1, 4), (1, 1)}))),
+            r"heads \[\(1, 4\), \(2, 0\)\]: the model has layers 0 to 1 with heads 0 to 3",
+        ),
+        (lambda: effective_size([1], [1.0], 1.0, 0.0), "tolerance is 0.0; it must be above 0"),
+    ],
+)
+def test_senseless_arguments_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def bert():
+    shape = dict(num_hidden_layers=1, hidden_size=32, intermediate_size=64, num_attention_heads=4)
+    return built(transformers.BertConfig(**SMALL, **shape), transformers.BertLMHeadModel)
+
+
+def bloom():
+    return built(
+        transformers.BloomConfig(**SMALL, n_layer=2, hidden_size=32, n_head=4), transformers.BloomForCausalLM
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "length", "message"),
+    [
+        (lambda: gpt2(), 65, "65 tokens is longer than the model's context of 64"),
+        (lambda: llama("Mistral", sliding_window=16), 17, "last 16 tokens"),
+        (lambda: llama("Gemma2", head_dim=8), 10, "softcap"),
+        (bert, 10, "not causal"),
+        (bloom, 10, "0 of 2 layers|no list of 2 layers"),
+    ],
+)
+def test_models_that_capture_refuses_are_refused(model, length, message):
+    with pytest.raises(capture.CaptureError, match=message):
+        loss(model(), some_ids(length), Selection(2))
