@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from attention_limits import capture, intervention, sources
-from attention_limits.intervention import Selection, effective_size, layer_outputs, loss
+from attention_limits import capture, intervention, selection, sources
+from attention_limits.intervention import Selection, changes, loss, untouched
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_capture import SMALL, built, gpt2, llama, some_ids
@@ -78,7 +78,7 @@ def own_loss_as_set(model, ids):
 
 
 @MODELS
-@pytest.mark.parametrize("rule", intervention.RULES)
+@pytest.mark.parametrize("rule", selection.RULES)
 def test_full_attention_through_the_intervention_is_the_models_own_loss(model, rule):
     model, ids = uneven(model), some_ids(40)
     for top_n in (40, 1000):
@@ -111,7 +111,7 @@ def test_the_last_targets_are_scored(model):
 
 
 @MODELS
-@pytest.mark.parametrize("rule", intervention.RULES)
+@pytest.mark.parametrize("rule", selection.RULES)
 @pytest.mark.parametrize("top_n", [1, 3, 10])
 def test_selection_equals_an_attention_of_loops(model, rule, top_n):
     model, ids = uneven(model), some_ids(LENGTH)
@@ -142,7 +142,7 @@ def test_nothing_kept_is_a_head_without_output(model):
     st.integers(0, 8),
 )
 def test_of_equal_scores_the_lower_position_is_kept(rows, count):
-    kept = intervention._largest(torch.tensor(rows), count)
+    kept = selection._largest(torch.tensor(rows), count)
     for row, flags in zip(rows, kept.tolist(), strict=True):
         best = sorted(range(6), key=lambda i: (-row[i], i))[:count]
         expected = [i in best and row[i] > -np.inf for i in range(6)]
@@ -151,9 +151,9 @@ def test_of_equal_scores_the_lower_position_is_kept(rows, count):
 
 def random_kept(seed, count):
     """Kept sets of 300 rows that see 12 keys, of two heads: (2, 300, 12) of zeros and ones."""
-    draw = intervention._random_scores(Selection(count, "random", seed=seed), 5, [0, 1])
+    draw = selection._random_scores(Selection(count, "random", seed=seed), 5, [0, 1])
     scores = draw(torch.zeros(300, 1), 12, torch.zeros(2, 300, 12))
-    return intervention._largest(scores, count).int()
+    return selection._largest(scores, count).int()
 
 
 def test_random_keys_are_uniform_seeded_and_new_for_each_query_and_head():
@@ -168,28 +168,51 @@ def test_random_keys_are_uniform_seeded_and_new_for_each_query_and_head():
         assert abs(shared - 4 / 3) < 4.5 * (4 * 2 / 9 * 8 / 11 / 300) ** 0.5
 
 
-@pytest.mark.parametrize("rule", intervention.RULES)
+@pytest.mark.parametrize("rule", selection.RULES)
 def test_block_size_changes_nothing(rule, monkeypatch):
     model, ids = uneven(llama), some_ids(LENGTH)
     whole = loss(model, ids, Selection(3, rule))[1]
-    monkeypatch.setattr(intervention, "_BLOCK", 5 * 4 * LENGTH)  # five rows, and a few positions' logits
+    for part in (selection, intervention):
+        monkeypatch.setattr(part, "_BLOCK", 5 * 4 * LENGTH)  # five rows, and the logits of four positions
     assert loss(model, ids, Selection(3, rule))[1].tolist() == pytest.approx(whole.tolist(), abs=1e-5)
 
 
 @MODELS
-def test_layers_below_the_selecting_one_need_not_run_again(model):
+def test_changes_are_the_rise_in_loss_and_the_divergence(model):
     model, ids = uneven(model), some_ids(LENGTH)
-    outputs = layer_outputs(model, ids)
+    known = untouched(model, ids)
     ran = []
     part = next(m for m in model.module.modules() if getattr(m, "layer_idx", None) == 0)
     hook = part.register_forward_hook(lambda *_: ran.append(True))
     for heads in ({(1, 2)}, {(0, 0), (1, 2)}):
         keep = Selection(2, heads=frozenset(heads))
         ran.clear()
-        short = loss(model, ids, keep, outputs=outputs)[1]
+        rises, divergences = changes(model, known, keep, targets=9)
         assert bool(ran) == ((0, 0) in heads)  # the attention of layer 0 ran only where it had to
-        assert short.tolist() == pytest.approx(loss(model, ids, keep)[1].tolist(), abs=1e-6)
+        expected = loss(model, ids, keep, targets=9)[1] - loss(model, ids, targets=9)[1]
+        assert rises.tolist() == pytest.approx(expected.tolist(), abs=1e-5)
+        p, q = predictions(model, ids, None), predictions(model, ids, keep)
+        kl = [sum(a * np.log(a / b) for a, b in zip(*rows, strict=True)) for rows in zip(p, q, strict=True)]
+        assert divergences.tolist() == pytest.approx(kl[-10:-1], rel=1e-3, abs=1e-6)
+        assert min(divergences) > 1e-4
     hook.remove()
+
+
+def predictions(model, ids, keep):
+    """Probabilities of the next token at each position, (L, vocabulary) float64."""
+    with torch.no_grad():
+        if keep is None:
+            return model.module(ids[None]).logits[0].double().softmax(-1).numpy()
+        with selection.selecting(model.module, keep):
+            return model.module(ids[None]).logits[0].double().softmax(-1).numpy()
+
+
+@MODELS
+def test_full_attention_changes_nothing(model):
+    model, ids = uneven(model), some_ids(LENGTH)
+    rises, divergences = changes(model, untouched(model, ids), Selection(LENGTH))
+    assert rises.abs().max() < 1e-5
+    assert divergences.abs().max() < 1e-9
 
 
 def test_nothing_of_size_heads_by_l_by_l_is_allocated(monkeypatch):
@@ -208,8 +231,9 @@ def test_nothing_of_size_heads_by_l_by_l_is_allocated(monkeypatch):
 
     length = 2048
     model = gpt2(n_positions=length)
-    monkeypatch.setattr(intervention, "_BLOCK", 1 << 18)
-    for rule in intervention.RULES:
+    for part in (selection, intervention):
+        monkeypatch.setattr(part, "_BLOCK", 1 << 18)
+    for rule in selection.RULES:
         with Watch():
             loss(model, some_ids(length), Selection(8, rule))
     assert largest <= max(
@@ -221,7 +245,7 @@ def test_nothing_of_size_heads_by_l_by_l_is_allocated(monkeypatch):
 def test_the_model_is_put_back_as_it_was(model):
     model, ids = model(), some_ids(20)
     before = model.module(ids[None]).logits
-    loss(model, ids, Selection(2), outputs=layer_outputs(model, ids))
+    changes(model, untouched(model, ids), Selection(2, heads=frozenset({(1, 1)})))
     with pytest.raises(ValueError, match="heads"):
         loss(model, ids, Selection(2, heads=frozenset({(0, 9)})))
     with torch.no_grad():
@@ -233,23 +257,6 @@ def test_the_model_is_put_back_as_it_was(model):
     assert model.module.config._attn_implementation == "sdpa"
     assert torch.equal(model.module(ids[None]).logits, before)
     assert not any("forward" in part.__dict__ for part in model.module.modules())
-
-
-# --- the effective set size ----------------------------------------------------------------------------------------
-
-
-@given(
-    st.dictionaries(
-        st.integers(1, 99), st.sampled_from([0.9, 1.0, 1.01, 1.0100001, 1.2, np.nan]), min_size=1
-    ),
-    st.randoms(use_true_random=False),
-)
-def test_effective_size_is_the_first_n_from_which_all_are_within(costs, shuffle):
-    pairs = list(costs.items())
-    shuffle.shuffle(pairs)
-    fine = [n for n in costs if all(costs[m] <= 1.01 * 1.0 for m in costs if m >= n)]
-    found = effective_size([n for n, _ in pairs], [cost for _, cost in pairs], 1.0, 0.01)
-    assert found == min(fine, default=None)
 
 
 # --- what is refused -----------------------------------------------------------------------------------------------
@@ -268,7 +275,6 @@ def test_effective_size_is_the_first_n_from_which_all_are_within(costs, shuffle)
             lambda: loss(gpt2(), some_ids(9), Selection(2, heads=frozenset({(2, 0), (1, 4), (1, 1)}))),
             r"heads \[\(1, 4\), \(2, 0\)\]: the model has layers 0 to 1 with heads 0 to 3",
         ),
-        (lambda: effective_size([1], [1.0], 1.0, 0.0), "tolerance is 0.0; it must be above 0"),
     ],
 )
 def test_senseless_arguments_are_refused(call, message):

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from attention_limits import statistics
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 
@@ -144,3 +146,70 @@ def test_crossing_refuses_what_cannot_be_compared():
         statistics.crossing([2, 4], [1.0, float("nan")], [1.0, 1.0])
     with pytest.raises(ValueError, match="shorter"):
         statistics.crossing([2, 4], [1.0, 1.0], [1.0])
+
+
+@given(
+    st.dictionaries(
+        st.integers(1, 99), st.sampled_from([0.9, 1.0, 1.01, 1.0100001, 1.2, np.nan]), min_size=1
+    ),
+    st.randoms(use_true_random=False),
+)
+def test_effective_size_is_the_first_n_from_which_all_are_within(costs, shuffle):
+    pairs = list(costs.items())
+    shuffle.shuffle(pairs)
+    fine = [n for n in costs if all(costs[m] <= 1.01 for m in costs if m >= n)]
+    found = statistics.effective_size([n for n, _ in pairs], [cost for _, cost in pairs], 1.0, 0.01)
+    assert found == min(fine, default=None)
+
+
+def test_effective_size_refuses_what_makes_no_sense():
+    with pytest.raises(ValueError, match=r"tolerance is 0\.0; it must be above 0"):
+        statistics.effective_size([1], [1.0], 1.0, 0.0)
+    with pytest.raises(ValueError, match="shorter"):
+        statistics.effective_size([1, 2], [1.0], 1.0, 0.01)
+
+
+def test_rank_correlation_is_scipys():
+    rng = np.random.default_rng(6)
+    x = rng.integers(0, 8, 40).astype(float)  # with ties
+    y = x + rng.normal(0, 3, 40)
+    rho, low, high = statistics.rank_correlation(x, y)
+    assert rho == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert low < rho < high
+    assert statistics.rank_correlation(x, np.exp(x))[0] == pytest.approx(1)
+
+
+def test_rank_correlation_covers_the_true_one_about_95_times_in_100():
+    """Of normal pairs with correlation r, Spearman's is 6/pi arcsin(r/2)."""
+    rng, inside, true = np.random.default_rng(7), [], 6 / np.pi * np.arcsin(0.5 / 2)
+    for _ in range(2000):
+        x, noise = rng.normal(size=(2, 40))
+        _, low, high = statistics.rank_correlation(x, 0.5 * x + np.sqrt(0.75) * noise)
+        inside.append(low <= true <= high)
+    assert abs(np.mean(inside) - 0.95) < 0.02  # the interval is approximate
+
+
+def test_partial_rank_correlation_is_that_of_what_a_third_leaves_over():
+    rng = np.random.default_rng(8)
+    z = rng.normal(size=60)
+    x, y = z + rng.normal(size=60), z + rng.normal(size=60)
+    ranks = [stats.rankdata(part) for part in (x, y, z)]
+    left = [part - np.polyval(np.polyfit(ranks[2], part, 1), ranks[2]) for part in ranks[:2]]
+    rho, low, high = statistics.rank_correlation(x, y, given=z)
+    assert rho == pytest.approx(np.corrcoef(left)[0, 1])
+    assert low < rho < high
+    assert rho < statistics.rank_correlation(x, y)[0]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        ([1, 2, 3, 4], [1, 2, 3, 4], "5 or more pairs"),
+        ([1, 2, 3, 4, 5], [1, 2, 3, 4], "5 or more pairs"),
+        ([1, 1, 1, 1, 1], [1, 2, 3, 4, 5], "not constant"),
+        ([1, 2, 3, 4, np.nan], [1, 2, 3, 4, 5], "finite"),
+    ],
+)
+def test_rank_correlation_refuses_what_has_no_ranks(x, y, message):
+    with pytest.raises(ValueError, match=message):
+        statistics.rank_correlation(x, y)

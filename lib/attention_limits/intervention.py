@@ -1,254 +1,122 @@
-"""Keeping only some keys of some heads while a model runs, and what that does to its next-token loss.
-
-A :class:`Selection` says which keys a query keeps, :func:`loss` runs the model with it. The model's weights are never
-touched: an attention function takes the place of the model's own for one forward pass and works in blocks of queries,
-so that nothing of size heads x L x L is made.
-"""
+"""What a selection of keys does to a running model: its next-token loss, and how far its predictions move."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
+from torch.nn.functional import cross_entropy
 
-from attention_limits.capture import CaptureError, _check_attention, _check_context
+from attention_limits.capture import CaptureError, _check_context
+from attention_limits.selection import RULES, Selection, selecting
 
 if TYPE_CHECKING:
     from attention_limits.sources import Model
 
-RULES = ("unchanged", "renormalised", "random", "random-renormalised")
-_SELECTING = "attention_limits_selecting"
-_BLOCK = 1 << 22  # entries of the largest tensor: 16 MiB of float32, a few of which are alive at a time
+__all__ = ["RULES", "Selection", "Untouched", "changes", "loss", "untouched"]
+_BLOCK = 1 << 22  # entries of the largest tensor of logits: 16 MiB of float32
 
 
 @dataclass(frozen=True)
-class Selection:
-    """Every query keeps ``top_n`` of the keys that it sees, or all of them where it sees no more.
+class Untouched:
+    """One window read by the model as it is: what each decoder layer gave out, and the states that its head reads."""
 
-    ``rule``: `unchanged` keeps the keys of the largest weights (ties: lower position first) with the weights that the
-    full softmax gives them, so they no longer sum to one; `renormalised` keeps the same keys and divides by their sum;
-    `random` and `random-renormalised` do the same with keys drawn at random without replacement, new ones for each
-    query, from ``seed``, layer and head alone. ``heads``: the (layer, head) pairs that select, None for all; the others
-    attend as usual. ``top_n`` = 0 with `unchanged` switches heads off. Raises ValueError for anything else.
-    """
-
-    top_n: int
-    rule: str = "unchanged"
-    heads: frozenset[tuple[int, int]] | None = None
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        if self.rule not in RULES:
-            raise ValueError(f"rule is {self.rule!r}; it must be one of {', '.join(RULES)}")
-        if self.top_n < (0 if self.rule == "unchanged" else 1):
-            raise ValueError(f"top_n is {self.top_n}; it must be at least 1 (0 with rule 'unchanged')")
-        if self.heads is not None and not self.heads:
-            raise ValueError("heads is empty; give (layer, head) pairs, or None for all heads")
-
-    def chosen(self, layer: int, heads: int) -> list[int]:
-        """The heads of ``layer``, which has ``heads`` of them, that select."""
-        return [head for head in range(heads) if self.heads is None or (layer, head) in self.heads]
-
-
-def effective_size(
-    top_ns: Sequence[int], losses: Sequence[float], full: float, tolerance: float
-) -> int | None:
-    """The effective set size: the smallest N from which on every larger N costs at most ``tolerance`` of ``full``.
-
-    ``losses[i]`` is the loss with ``top_ns[i]`` keys, in any order, and N is within the tolerance where that is at most
-    (1 + tolerance) * full: a loss below the full one costs nothing. None when the largest N tried is not within it.
-    Raises ValueError for lists of unequal length or a tolerance that is not above zero.
-    """
-    if not tolerance > 0:
-        raise ValueError(f"tolerance is {tolerance}; it must be above 0")
-    size = None
-    for top_n, cost in sorted(zip(top_ns, losses, strict=True), reverse=True):
-        if not cost <= (1 + tolerance) * full:
-            break
-        size = int(top_n)
-    return size
+    ids: torch.Tensor
+    layers: tuple[Any, ...]
+    states: Any
 
 
 @torch.no_grad()
-def loss(
-    model: Model,
-    ids: torch.Tensor,
-    keep: Selection | None = None,
-    *,
-    targets: int | None = None,
-    outputs: Sequence[Any] = (),
-) -> tuple[float, torch.Tensor]:
-    """Next-token loss in nats on the window ``ids`` (L,): the mean, and each scored token's, (targets,) float64, CPU.
-
-    ``keep`` None runs the model as it is. The last ``targets`` of the L - 1 predictions are scored (all by default), so
-    that windows which end alike can be compared on the same tokens. ``outputs`` is what `layer_outputs` gave for these
-    ids: then layers below the first selecting one are not computed again. Logits are the model's float32, made for a
-    block of positions at a time; what follows is float64. Raises CaptureError for models and windows that
-    `capture.capture` refuses and for a loss that is not finite, ValueError for senseless arguments.
-    """
-    module = model.module
-    _check_context(module.config, len(ids))
-    most = len(ids) - 1
-    targets = most if targets is None else targets
-    if not 1 <= targets <= most:
-        raise ValueError(f"targets is {targets}; a window of {len(ids)} tokens has 1 to {most} predictions")
-    ids = ids.to(model.device)
-    first = _check_heads(module.config.get_text_config(), keep)
-    answers = dict(zip(_layers(module)[:first], outputs, strict=False)) if outputs and keep else {}
-    with _answering(answers), _selecting(module, keep, len(answers)) if keep else nullcontext():
-        states = module.base_model(ids[None], use_cache=False)
-    scored = torch.arange(most - targets, most, device=ids.device)
-    tokens = torch.cat(
-        [
-            torch.nn.functional.cross_entropy(
-                _double(logits), ids[part + 1].to(_home(logits)), reduction="none"
-            )
-            for part, logits in _logits(module, ids, states, scored)
-        ]
-    ).cpu()
-    if not torch.isfinite(tokens).all():
-        raise CaptureError(
-            f"{type(module).__name__}: the loss is NaN or infinite; the model's weights are broken"
-        )
-    return float(tokens.mean()), tokens
-
-
-@torch.no_grad()
-def layer_outputs(model: Model, ids: torch.Tensor) -> list[Any]:
-    """What every decoder layer of the untouched model gives out on the window ``ids`` (L,); see `loss`."""
+def untouched(model: Model, ids: torch.Tensor) -> Untouched:
+    """Run the model as it is on the window ``ids`` (L,), so that later runs on it need not begin at the first layer."""
     _check_context(model.module.config, len(ids))
-    found: list[Any] = []
+    ids, found = ids.to(model.device), []
     hooks = [
         layer.register_forward_hook(lambda _module, _args, out: found.append(out))
         for layer in _layers(model.module)
     ]
     try:
-        model.module.base_model(ids[None].to(model.device), use_cache=False)
+        states = model.module.base_model(ids[None], use_cache=False)
     finally:
         for hook in hooks:
             hook.remove()
-    return found
+    return Untouched(ids, tuple(found), states)
 
 
-def _check_heads(config: Any, keep: Selection | None) -> int:
-    """Refuse heads that the model has not; return the first layer that selects."""
-    if keep is None or keep.heads is None:
-        return 0
-    layers, heads = config.num_hidden_layers, config.num_attention_heads
-    if odd := sorted(pair for pair in keep.heads if not (0 <= pair[0] < layers and 0 <= pair[1] < heads)):
-        raise ValueError(f"heads {odd}: the model has layers 0 to {layers - 1} with heads 0 to {heads - 1}")
-    return min(layer for layer, _ in keep.heads)
+@torch.no_grad()
+def loss(
+    model: Model, ids: torch.Tensor, keep: Selection | None = None, *, targets: int | None = None
+) -> tuple[float, torch.Tensor]:
+    """Next-token loss in nats on the window ``ids`` (L,): the mean, and each scored token's, (targets,) float64, CPU.
 
-
-class _Selector:
-    """Attention function in transformers' interface that keeps the keys that a selection says."""
-
-    def __init__(self, keep: Selection) -> None:
-        self.keep = keep
-        self.seen: set[int] = set()
-
-    def attend(self, attention, query, key, value, attention_mask, scaling=None, is_causal=None, **kwargs):
-        """The selecting heads from their kept keys; the others, where there are some, by SDPA as usual."""
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-        _check_attention(attention, query, attention_mask, is_causal, kwargs)
-        self.seen.add(attention.layer_idx)
-        heads = self.keep.chosen(attention.layer_idx, query.shape[1])
-        if len(heads) < query.shape[1]:
-            out, _ = sdpa_attention_forward(
-                attention, query, key, value, attention_mask, scaling=scaling, is_causal=is_causal, **kwargs
-            )
-        else:
-            out = torch.empty_like(query.transpose(1, 2), memory_format=torch.contiguous_format)
-        if heads:
-            scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
-            shared = query.shape[1] // key.shape[1]  # query heads per key/value head
-            readers = [head // shared for head in heads]
-            tensors = (query[0, heads].float() * scale, key[0, readers].float(), value[0, readers].float())
-            random = _random_scores(self.keep, attention.layer_idx, heads)
-            for start, part in _selected(*tensors, self.keep, random):
-                out[0, start : start + part.shape[1], heads] = part.transpose(0, 1).to(out.dtype)
-        return out, None
-
-
-def _selected(queries, keys, values, keep, random) -> Iterator[tuple[int, torch.Tensor]]:
-    """Blocks of (first row, outputs (heads, rows, head_dim)) from queries that carry the scale, keys and values."""
-    heads, length, _ = queries.shape
-    size = max(1, _BLOCK // (heads * length))
-    for start in range(0, length, size):
-        stop = min(start + size, length)
-        logits = queries[:, start:stop] @ keys[:, :stop].transpose(1, 2)
-        rows = torch.arange(start, stop, device=logits.device)[:, None]
-        future = torch.arange(stop, device=logits.device) > rows
-        logits.masked_fill_(future, -torch.inf)
-        scores = random(rows, length, logits).masked_fill_(future, -torch.inf) if random else logits
-        kept = _largest(scores, keep.top_n)
-        if keep.rule.endswith("renormalised"):
-            weights = logits.masked_fill(~kept, -torch.inf).softmax(-1)
-        else:
-            weights = logits.softmax(-1) * kept
-        yield start, weights @ values[:, :stop]
-
-
-def _largest(scores: torch.Tensor, count: int) -> torch.Tensor:
-    """True at the ``count`` largest entries along the last axis; of equal ones the lower position comes first.
-
-    Where fewer than ``count`` entries are above minus infinity, all are True.
+    ``keep`` None runs the model as it is. The last ``targets`` of the L - 1 predictions are scored (all by default), so
+    that windows which end alike can be compared on the same tokens. Logits are the model's float32, made for a block
+    of positions at a time; what follows is float64. Raises CaptureError for models and windows that `capture.capture`
+    refuses and for a loss that is not finite, ValueError for senseless arguments.
     """
-    count = min(count, scores.shape[-1])
-    if count == 0:
-        return torch.zeros_like(scores, dtype=torch.bool)
-    least = scores.topk(count, dim=-1, sorted=False).values.amin(-1, keepdim=True)
-    kept = scores >= least
-    crowded = (kept.sum(-1) > count) & (least[..., 0] > -torch.inf)
-    if crowded.any():
-        tied, least = scores[crowded], least[crowded]
-        above, level = tied > least, tied == least
-        kept[crowded] = above | (level & (level.cumsum(-1) <= count - above.sum(-1, keepdim=True)))
-    return kept
+    scored = _scored(len(ids), targets)
+    ids = ids.to(model.device)
+    states = _states(model, ids, keep)
+    parts = [_losses(logits, ids, part) for part, logits in _logits(model.module, ids, states, scored)]
+    return _finite(model, torch.cat(parts))
 
 
-def _random_scores(keep: Selection, layer: int, heads: Sequence[int]):
-    """A function of a block's rows that draws one number per head, row and key; None where the rule draws nothing.
+@torch.no_grad()
+def changes(
+    model: Model, known: Untouched, keep: Selection, *, targets: int | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """What ``keep`` changes on a window: per scored token the rise in loss and the divergence, both (targets,) float64.
 
-    Whole rows are drawn in order, by one generator per head, so that neither blocks nor other heads change them.
+    Rise: loss with the selection minus loss without, in nats. Divergence: KL(p || q) of the full model's prediction p
+    and the prediction q with the selection, in nats, never negative. It is what the rise would be on average were the
+    next token drawn from p, so it has not the chance of the one token that the text happens to have. Layers below the
+    first selecting one are not computed again. Arguments and errors as in `loss`.
     """
-    if not keep.rule.startswith("random"):
-        return None
-    generators = [np.random.default_rng([keep.seed, layer, head]) for head in heads]
+    ids, scored = known.ids, _scored(len(known.ids), targets)
+    states = _states(model, ids, keep, known)
+    rises, divergences = [], []
+    blocks = zip(*(_logits(model.module, ids, each, scored) for each in (known.states, states)), strict=True)
+    for (part, full), (_, own) in blocks:
+        rises.append(_losses(own, ids, part) - _losses(full, ids, part))
+        p, q = (_double(logits).log_softmax(-1) for logits in (full, own))
+        divergences.append((p.exp() * (p - q)).sum(-1).cpu())
+    _finite(model, torch.cat(rises))
+    return torch.cat(rises), torch.cat(divergences)
 
-    def draw(rows: torch.Tensor, length: int, like: torch.Tensor) -> torch.Tensor:
-        drawn = np.stack([one.random((len(rows), length), dtype=np.float32) for one in generators])
-        return torch.from_numpy(drawn[:, :, : like.shape[-1]]).to(like.device)
 
-    return draw
+def _scored(length: int, targets: int | None) -> torch.Tensor:
+    """Positions of the last ``targets`` predictions of a window."""
+    most = length - 1
+    targets = most if targets is None else targets
+    if not 1 <= targets <= most:
+        raise ValueError(f"targets is {targets}; a window of {length} tokens has 1 to {most} predictions")
+    return torch.arange(most - targets, most)
 
 
-@contextmanager
-def _selecting(module: torch.nn.Module, keep: Selection, answered: int) -> Iterator[None]:
-    """Let ``module`` attend as ``keep`` says, its first ``answered`` layers excepted; then put everything back."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
+def _states(model: Model, ids: torch.Tensor, keep: Selection | None, known: Untouched | None = None) -> Any:
+    """The last states with a selection; from ``known`` where it starts late."""
+    module = model.module
+    config = module.config.get_text_config()
+    _check_context(config, len(ids))
+    first = keep.first_layer(config) if keep else 0
+    answers = dict(zip(_layers(module)[:first], known.layers, strict=False)) if known else {}
+    with _answering(answers), selecting(module, keep, len(answers)) if keep else nullcontext():
+        return module.base_model(ids[None], use_cache=False)
 
-    selector = _Selector(keep)
-    before = module.config._attn_implementation
-    AttentionInterface.register(_SELECTING, selector.attend)
-    AttentionMaskInterface.register(_SELECTING, sdpa_mask)
-    module.set_attn_implementation(_SELECTING)
-    try:
-        yield
-    finally:
-        module.set_attn_implementation(before)
-    expected = module.config.get_text_config().num_hidden_layers
-    if sorted(selector.seen) != list(range(answered, expected)):
-        raise CaptureError(
-            f"{type(module).__name__}: attention was seen in {len(selector.seen)} of {expected - answered} layers; "
-            "this model does not compute all of it through transformers' attention interface"
-        )
+
+def _losses(logits: torch.Tensor, ids: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
+    logits = _double(logits)
+    return cross_entropy(logits, ids[part + 1].to(logits.device), reduction="none").cpu()
+
+
+def _finite(model: Model, tokens: torch.Tensor) -> tuple[float, torch.Tensor]:
+    if not torch.isfinite(tokens).all():
+        name = type(model.module).__name__
+        raise CaptureError(f"{name}: the loss is NaN or infinite; the model's weights are broken")
+    return float(tokens.mean()), tokens
 
 
 def _layers(module: torch.nn.Module) -> list[torch.nn.Module]:
@@ -274,17 +142,16 @@ def _answering(answers: Mapping[torch.nn.Module, Any]) -> Iterator[None]:
             del part.forward
 
 
-def _logits(module, ids, states, scored) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+def _logits(
+    module: torch.nn.Module, ids: torch.Tensor, states: Any, scored: torch.Tensor
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Blocks of (positions, logits (positions, vocabulary) float32), by the model's own head on given last states."""
-    with _answering({module.base_model: states}):
-        for part in scored.split(max(1, _BLOCK // module.config.get_text_config().vocab_size)):
-            yield part, module(ids[None], use_cache=False, logits_to_keep=part).logits[0].float()
-
-
-def _home(tensor: torch.Tensor) -> torch.device:
-    """The tensor's device, or the CPU where that device has no float64."""
-    return torch.device("cpu") if tensor.device.type == "mps" else tensor.device
+    for part in scored.to(ids.device).split(max(1, _BLOCK // module.config.get_text_config().vocab_size)):
+        with _answering({module.base_model: states}):
+            logits = module(ids[None], use_cache=False, logits_to_keep=part).logits
+        yield part, logits[0].float()
 
 
 def _double(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(_home(tensor)).double()
+    """float64, on the CPU where the tensor's device has none."""
+    return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()

@@ -124,3 +124,52 @@ def crossing(top_ns: Sequence[int], d: Sequence[float], expected: Sequence[float
     if bad := [int(n) for n, *pair in triples if not np.isfinite(pair).all()]:
         raise ValueError(f"d or expected is not finite at N = {bad}; leave out every N without rows")
     return next((int(n) for n, own, random in triples if own <= random), None)
+
+
+def effective_size(
+    top_ns: Sequence[int], losses: Sequence[float], full: float, tolerance: float
+) -> int | None:
+    """The effective set size: the smallest N from which on every larger N costs at most ``tolerance`` of ``full``.
+
+    ``losses[i]`` is the loss with ``top_ns[i]`` keys, in any order, and N is within the tolerance where that is at most
+    (1 + tolerance) * full: a loss below the full one costs nothing. None when the largest N tried is not within it.
+    Raises ValueError for lists of unequal length or a tolerance that is not above zero.
+    """
+    if not tolerance > 0:
+        raise ValueError(f"tolerance is {tolerance}; it must be above 0")
+    size = None
+    for top_n, cost in sorted(zip(top_ns, losses, strict=True), reverse=True):
+        if not cost <= (1 + tolerance) * full:
+            break
+        size = int(top_n)
+    return size
+
+
+def rank_correlation(
+    x: ArrayLike, y: ArrayLike, given: ArrayLike | None = None
+) -> tuple[float, float, float]:
+    """Spearman's rank correlation of ``x`` and ``y`` with its 95 % interval: (rho, low, high).
+
+    ``given``: a third quantity to hold fixed; then it is the partial correlation of the ranks. The interval is Fisher's
+    with the standard error of Bonett and Wright (2000), sqrt((1 + rho^2 / 2) / (n - 3)), one less under the fraction
+    for a third quantity; it takes the pairs as independent. Raises ValueError for fewer than 5 pairs, unequal lengths,
+    or a quantity that is constant or not finite, which has no ranks.
+    """
+    ranks = [
+        stats.rankdata(np.asarray(part, dtype=float)) for part in (x, y, *([] if given is None else [given]))
+    ]
+    count = len(ranks[0])
+    if count < 5 or any(len(part) != count for part in ranks):
+        raise ValueError(
+            f"a rank correlation needs 5 or more pairs, got {[len(part) for part in ranks]} values"
+        )
+    if any(np.isnan(part).any() or part.min() == part.max() for part in ranks):
+        raise ValueError("a rank correlation needs finite quantities that are not constant")
+    table = np.corrcoef(ranks)
+    rho = table[0, 1]
+    if given is not None:
+        (one, two), left = table[:2, 2], 1 - table[:2, 2] ** 2
+        rho = (rho - one * two) / np.sqrt(left.prod())
+    middle = np.arctanh(np.clip(rho, -1 + 1e-12, 1 - 1e-12))
+    half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + rho**2 / 2) / (count - 3 - (given is not None)))
+    return float(rho), float(np.tanh(middle - half)), float(np.tanh(middle + half))
