@@ -7,6 +7,7 @@ from attention_limits import capture, kernels, measures
 from attention_limits.theory import distance
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paths import kernel_path  # noqa: F401
 from test_capture import gpt2, llama, some_ids
 
 READINGS = dict(spaces=["hidden", "embedding", "value"], supports=["causal", "full"])
@@ -62,8 +63,8 @@ def test_distances_equal_brute_force(seen, space, support):
         key = {name: row[name] for name in ("space", "support", "length", "top_n", "layer", "head")}
         expected, count = brute_force(seen, **key)
         names = ["d", "expected", "bound", "s_norm", "count_term", "mean_distance", "tightness"]
-        # q, k and x are the model's float32; everything computed from them is float64.
-        np.testing.assert_allclose([row[name] for name in names], expected, rtol=1e-9, err_msg=str(key))
+        # q, k and x are the model's float32; what is computed from them is float64, save two square roots.
+        np.testing.assert_allclose([row[name] for name in names], expected, rtol=2e-7, err_msg=str(key))
         assert (row["rows"], row["violations"], row["sandwich_violations"]) == (count, 0, 0)
 
 
@@ -73,7 +74,7 @@ def test_readings_measured_together_equal_readings_measured_alone(seen):
     alone = measures.distances(seen, spaces=["value"], supports=["full"], lengths=[40], top_ns=[7]).set_index(
         key
     )
-    np.testing.assert_allclose(together.loc[alone.index], alone, rtol=1e-9)
+    np.testing.assert_allclose(together.loc[alone.index], alone, rtol=2e-7)
 
 
 def test_block_size_changes_nothing(seen, monkeypatch):
@@ -82,7 +83,7 @@ def test_block_size_changes_nothing(seen, monkeypatch):
         monkeypatch.setattr("attention_limits.measures.heads.psutil.virtual_memory", lambda: free)
         return measures.distances(seen, **READINGS, lengths=[40], top_ns=[3])
 
-    one_row, all_rows = measured(8 * 24 * 40), measured(2**40)
+    one_row, all_rows = measured(8 * 8 * (4 * 40 + 10)), measured(2**40)
     numbers = one_row.select_dtypes("number").columns
     np.testing.assert_allclose(one_row[numbers], all_rows[numbers], rtol=1e-12)
 
@@ -117,7 +118,7 @@ def test_stride_averages_over_every_third_token(seen):
             distance.cumulative_distance(weights[n - 1], x[:n], distance.top_set(weights[n - 1], 5))
             for n in range(6, 41, 3)
         ]
-        assert (row["rows"], row["d"]) == (len(d), pytest.approx(np.mean(d), rel=1e-9))
+        assert (row["rows"], row["d"]) == (len(d), pytest.approx(np.mean(d), rel=2e-7))
 
 
 @pytest.mark.parametrize(
@@ -164,19 +165,12 @@ def kernel_rows(draw):
 
 def walk(logits, x, wanted, totals=()):
     n = logits.shape[1]
-    weights = kernels.softmax_rows(logits, np.array([n]), 1.0)
-    order = kernels.top_rows(weights, np.array([n]), int(max(wanted)))
-    gram = x @ x.T
-    found = kernels.distance_rows(
-        weights,
-        np.array([n]),
-        order,
-        np.array(wanted),
-        np.array(totals, dtype=np.int64),
-        gram,
-        weights @ gram,
-    )
-    return weights[0], order[0], found[:, 0]
+    visible, gram = torch.tensor([n]), torch.from_numpy(x @ x.T)
+    weights = kernels.softmax_rows(torch.from_numpy(logits), visible, 1.0)
+    order = kernels.top_rows(weights, visible, int(max(wanted)))
+    totals = torch.tensor(totals, dtype=torch.int64)
+    found = kernels.distance_rows(weights, visible, order, torch.tensor(wanted), totals, gram, weights @ gram)
+    return weights[0].numpy(), order[0].numpy(), found[:, 0].numpy()
 
 
 @settings(deadline=None, max_examples=200)
@@ -209,17 +203,18 @@ def test_masked_columns_weigh_nothing_but_count(row, more, top_n):
     n = len(x)
     extra = np.random.default_rng(3).normal(size=(more, 3)) * np.abs(x).max()
     x_full = np.concatenate([x, extra])
-    padded = np.concatenate([logits, np.zeros((1, more))], axis=1)
-    weights = kernels.softmax_rows(padded, np.array([n]), 1.0)
-    order = kernels.top_rows(weights, np.array([n]), top_n)
-    gram, projections = x_full @ x_full.T, np.zeros((1, n + more))
-    projections[0, :n] = (weights @ gram)[0, :n]
-    totals = np.array([n + more])
-    found = kernels.distance_rows(
-        weights, np.array([n]), order, np.array([top_n]), totals, gram, projections
-    )[:, 0, 1, 0]
+    padded, visible = (
+        torch.from_numpy(np.concatenate([logits, np.zeros((1, more))], axis=1)),
+        torch.tensor([n]),
+    )
+    weights = kernels.softmax_rows(padded, visible, 1.0)
+    order = kernels.top_rows(weights, visible, top_n)
+    gram = torch.from_numpy(x_full @ x_full.T)
+    wanted, totals = torch.tensor([top_n]), torch.tensor([n + more])
+    found = kernels.distance_rows(weights, visible, order, wanted, totals, gram, weights @ gram)[:, 0, 1, 0]
+    weights = weights.numpy()
     if top_n >= n + more:
-        assert np.isnan(found).all()
+        assert np.isnan(found.numpy()).all()
         return
     chosen = distance.top_set(weights[0], top_n)
     expected = [
@@ -235,12 +230,12 @@ def test_results_are_the_same_from_run_to_run_and_for_any_thread_count():
 
     rng = np.random.default_rng(0)
     logits, x = rng.normal(size=(200, 200)), rng.normal(size=(200, 8))
-    visible, none, gram = np.arange(1, 201), np.array([], dtype=np.int64), x @ x.T
+    visible, none, gram = torch.arange(1, 201), torch.tensor([], dtype=torch.int64), torch.from_numpy(x @ x.T)
 
     def once():
-        weights = kernels.softmax_rows(logits, visible, 1.0)
-        order = kernels.top_rows(weights, visible, 20)
-        return kernels.distance_rows(weights, visible, order, np.array([1, 20]), none, gram, weights @ gram)
+        weights = kernels.softmax_rows(torch.from_numpy(logits), visible, 1.0)
+        order, wanted = kernels.top_rows(weights, visible, 20), torch.tensor([1, 20])
+        return kernels.distance_rows(weights, visible, order, wanted, none, gram, weights @ gram)
 
     first, before = once(), numba.get_num_threads()
     np.testing.assert_array_equal(first, once())

@@ -5,10 +5,12 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from attention_limits import kernels, measures
 from attention_limits.measures import geometry as geometry_measure
 from attention_limits.theory import geometry
 from hypothesis import given, settings
+from paths import kernel_path  # noqa: F401
 from test_measures import kernel_rows, seen, softmax_of_head  # noqa: F401  (seen is a fixture)
 
 TOP_NS = [1, 2, 5, 16]
@@ -92,13 +94,12 @@ def test_kernel_on_rows_that_a_model_hardly_makes(row):
     logits, x = row
     n = len(x)
     x = x / np.linalg.norm(x, axis=1, keepdims=True)
-    weights = kernels.softmax_rows(logits, np.array([n]), 1.0)
-    order = kernels.top_rows(weights, np.array([n]), n)
-    none = np.zeros((1, 1), dtype=np.int64)
-    values, _ = kernels.geometry_rows(
-        weights, np.array([n]), none, order, np.arange(1, n + 1), x @ x.T, np.zeros((1, 1)), 3, 1
-    )
-    values = values[0]
+    visible, none = torch.tensor([n]), torch.zeros(1, 1, dtype=torch.int64)
+    weights = kernels.softmax_rows(torch.from_numpy(logits), visible, 1.0)
+    order = kernels.top_rows(weights, visible, n)
+    gram, wanted = torch.from_numpy(x @ x.T), torch.arange(1, n + 1)
+    values, _ = kernels.geometry_rows(weights, visible, none, order, wanted, gram, none.double(), 3, 1)
+    values, weights, order = values[0].numpy(), weights.numpy(), order.numpy()
     for top_n in range(1, n):
         y = weights[0][:, None] * x
         s = y[order[0, :top_n]].sum(axis=0)
@@ -140,14 +141,9 @@ def test_sure_bound_holds_on_every_row_and_breaks_are_counted(seen):  # noqa: F8
         seen, spaces=["hidden", "embedding", "value"], supports=["causal", "full"], top_ns=TOP_NS
     )
     assert not found.violations.any()
-    values = np.full((6, 5, 1), 0.5)
-    values[2, :, 0] = [
-        0.4,
-        0.6,
-        0.5,
-        0.5 + 1e-12,
-        0.7,
-    ]  # N_s/N is 0.5: two rows are above by more than rounding
+    values = torch.full((6, 5, 1), 0.5, dtype=torch.float64)
+    # N_s/N is 0.5: two rows are above by more than rounding.
+    values[2, :, 0] = torch.tensor([0.4, 0.6, 0.5, 0.5 + 1e-12, 0.7])
     assert geometry_measure._averages(values, {}, [2])[0]["violations"] == 2
 
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+import torch
 from attention_limits import kernels, measures
 from hypothesis import given, settings
+from paths import kernel_path  # noqa: F401
 from test_measures import kernel_rows, seen, softmax_of_head  # noqa: F401  (seen is a fixture)
 
 TEMPERATURES, EPSILONS = [0.01, 0.3, 1.0, 10.0], [1e-3, 0.1, 10.0]
@@ -41,11 +43,14 @@ def test_sensitivity_equals_dense_jacobians(seen, kind):  # noqa: F811
 def test_finite_difference_equals_plain_softmax():
     rng = np.random.default_rng(0)
     logits, directions = rng.normal(size=(6, 9)), rng.normal(size=(6, 9))
-    visible = np.array([2, 3, 5, 7, 8, 9])
+    visible, tensor = torch.tensor([2, 3, 5, 7, 8, 9]), torch.from_numpy(logits)
+    unit = kernels.unit_rows(torch.from_numpy(directions), visible)
     for temperature in TEMPERATURES:
-        weights = kernels.softmax_rows(logits, visible, temperature)
+        weights = kernels.softmax_rows(tensor, visible, temperature)
         for epsilon in EPSILONS:
-            got = kernels.moved_rows(logits, weights, directions, visible, temperature, epsilon)
+            got = kernels.moved_rows(
+                kernels.hide(tensor, visible), weights, unit, temperature, epsilon
+            ).numpy()
             for r, n in enumerate(visible):
                 l, v = logits[r, :n], directions[r, :n] / np.linalg.norm(directions[r, :n])
 
@@ -60,10 +65,10 @@ def test_small_eps_sees_the_jacobian_in_a_random_direction(seen):  # noqa: F811
     """E |J v|^2 = |J|_F^2 / n: over many draws the root mean square of g tends to |J|_F / sqrt n."""
     weights, logits = softmax_of_head(seen, 1, 1)
     n, draws = 40, 4000
-    scores = np.tile(logits[n - 1], (draws, 1))
-    directions = np.random.default_rng(1).standard_normal((draws, n))
-    many = np.full(draws, n)
-    g = kernels.moved_rows(scores, kernels.softmax_rows(scores, many, 1.0), directions, many, 1.0, 1e-5)
+    scores, many = torch.from_numpy(np.tile(logits[n - 1], (draws, 1))), torch.full((draws,), n)
+    directions = torch.from_numpy(np.random.default_rng(1).standard_normal((draws, n)))
+    softmax = kernels.softmax_rows(scores, many, 1.0)
+    g = kernels.moved_rows(scores, softmax, kernels.unit_rows(directions, many), 1.0, 1e-5).numpy()
     squares, exact = g**2, np.linalg.norm(dense(weights[n - 1], 1.0)) ** 2 / n
     assert abs(squares.mean() - exact) < 4 * squares.std() / np.sqrt(draws) + 1e-4 * exact
 
@@ -72,9 +77,10 @@ def test_small_eps_sees_the_jacobian_in_a_random_direction(seen):  # noqa: F811
 @given(kernel_rows())
 def test_norms_on_rows_that_a_model_hardly_makes(row):
     logits, _ = row
-    n = np.array([logits.shape[1]])
-    weights = kernels.softmax_rows(logits, n, 1.0)
-    spectral, frobenius, bound = kernels.gradient_rows(weights, n)[:, 0]
+    n = torch.tensor([logits.shape[1]])
+    weights = kernels.softmax_rows(torch.from_numpy(logits), n, 1.0)
+    spectral, frobenius, bound = kernels.gradient_rows(weights, n)[:, 0].tolist()
+    weights = weights.numpy()
     # One-hot rows: the dense matrix loses what 1 - alpha cancels, so compare to its own rounding.
     assert spectral == pytest.approx(np.linalg.norm(dense(weights[0], 1.0), 2), rel=1e-9, abs=1e-15)
     assert frobenius == pytest.approx(np.linalg.norm(dense(weights[0], 1.0)), rel=1e-9, abs=1e-15)
@@ -82,7 +88,9 @@ def test_norms_on_rows_that_a_model_hardly_makes(row):
 
 
 def test_two_equal_weights_attain_the_bound_and_break_the_printed_one():
-    spectral, frobenius, bound = kernels.gradient_rows(np.array([[0.5, 0.5]]), np.array([2]))[:, 0]
+    spectral, frobenius, bound = kernels.gradient_rows(
+        torch.tensor([[0.5, 0.5]]).double(), torch.tensor([2])
+    )[:, 0].tolist()
     assert (spectral, frobenius, bound) == pytest.approx((0.5, 0.5, 0.5), rel=1e-14)
     assert spectral > 0.25
 

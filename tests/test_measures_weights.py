@@ -5,6 +5,7 @@ import pytest
 import torch
 from attention_limits import kernels, measures
 from attention_limits.capture import Capture, Layer
+from paths import kernel_path  # noqa: F401
 from test_measures import seen, softmax_of_head  # noqa: F401  (seen is a fixture)
 
 
@@ -47,11 +48,8 @@ def test_weight_scaling_equals_plain_loops(seen):  # noqa: F811
 
 def test_exact_extremes_are_seen_to_be_broken_when_they_are():
     """The check behind `violations` can fail: weights that are not the softmax of the logits fall outside."""
-    logits = np.array([[0.0, 1.0, 2.0, 3.0]])
-    visible = np.array([4])
-    largest, _, smallest, _, spread = kernels.weight_rows(logits, np.array([[0.0, 0.0, 0.0, 1.0]]), visible)[
-        :, 0
-    ]
+    logits, weights = torch.tensor([[0.0, 1.0, 2.0, 3.0], [0.0, 0.0, 0.0, 1.0]]).double()[:, None]
+    largest, _, smallest, _, spread = kernels.weight_rows(logits, weights, torch.tensor([4]))[:, 0].tolist()
     assert largest > 1 / (1 + 3 * np.exp(-spread)) and smallest < 1 / (1 + 3 * np.exp(spread))
 
 

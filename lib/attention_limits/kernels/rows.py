@@ -1,56 +1,62 @@
-"""Softmax of a block of rows, and the positions of the largest weights of each."""
+"""Softmax of a block of rows and of its shifted logits: one implementation for every device.
 
-import numpy as np
-from numba import njit, prange
+The exponential is what costs here, and PyTorch has a vectorised one on each device.
+"""
 
-# Sums may be reordered for speed; NaN and infinity keep their meaning (unlike with fastmath=True).
-FAST = {"reassoc", "contract", "nsz"}
+from __future__ import annotations
+
+import torch
+
+_LOWEST = -690.0  # exp of it is 2e-300
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
-def softmax_rows(logits, visible, temperature):
+def hide(logits: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
+    """A copy of ``logits`` (R, L) with -infinity from column ``visible[r]`` on, so that no weight falls there."""
+    return logits.masked_fill(_hidden(logits, visible), -torch.inf)
+
+
+def softmax_rows(logits: torch.Tensor, visible: torch.Tensor, temperature: float) -> torch.Tensor:
     """softmax(logits / temperature) over the first ``visible[r]`` columns of each row, zeros after them.
 
+    Weights below 2e-300 of the row's largest are that.
     logits: (R, L) float64; visible: (R,) int64; returns (R, L) float64.
     """
-    rows, length = logits.shape
-    weights = np.zeros((rows, length))
-    for r in prange(rows):
-        n = visible[r]
-        top = -np.inf
-        for i in range(n):
-            top = max(top, logits[r, i])
-        total = 0.0
-        for i in range(n):
-            weights[r, i] = np.exp((logits[r, i] - top) / temperature)
-            total += weights[r, i]
-        for i in range(n):
-            weights[r, i] /= total
-    return weights
+    hidden = _hidden(logits, visible)
+    powers = _exponentials(logits.masked_fill(hidden, -torch.inf), temperature).masked_fill_(hidden, 0.0)
+    return powers.mul_(1 / powers.sum(dim=1, keepdim=True))
 
 
-@njit(parallel=True, cache=True)
-def top_rows(weights, visible, count):
-    """Positions of the ``count`` largest of the first ``visible[r]`` weights of each row, largest first.
+def moved_rows(
+    logits: torch.Tensor,
+    weights: torch.Tensor,
+    directions: torch.Tensor,
+    temperature: float,
+    epsilon: float,
+) -> torch.Tensor:
+    """g(T, eps) = |softmax((l + eps v) / T) - softmax(l / T)|_2 / eps on every row: (R,) float64  (Algorithm 5).
 
-    Of equal weights the lower position comes first. Returns (R, count) int64; -1 where a row has fewer keys.
+    logits: as `hide` returns them; weights: softmax(logits / T); directions: as `unit_rows` returns them.
     """
-    rows = weights.shape[0]
-    order = np.full((rows, count), -1, dtype=np.int64)
-    for r in prange(rows):
-        best = np.full(count, -np.inf)
-        held = 0
-        for i in range(visible[r]):
-            w = weights[r, i]
-            if held == count and w <= best[count - 1]:
-                continue
-            at = min(held, count - 1)
-            # Strictly smaller entries move back, so that an equal weight seen earlier stays in front.
-            while at > 0 and best[at - 1] < w:
-                best[at] = best[at - 1]
-                order[r, at] = order[r, at - 1]
-                at -= 1
-            best[at] = w
-            order[r, at] = i
-            held = min(held + 1, count)
-    return order
+    powers = _exponentials(torch.add(logits, directions, alpha=epsilon), temperature)
+    # What hidden columns hold, 2e-300, is lost in the sum and in the square.
+    change = torch.addcmul(weights, powers, 1 / powers.sum(dim=1, keepdim=True), value=-1)
+    return torch.linalg.vector_norm(change, dim=1) / epsilon
+
+
+def unit_rows(directions: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
+    """``directions`` (R, L), each row of length one over its first ``visible[r]`` columns, zeros after them."""
+    seen = directions.masked_fill(_hidden(directions, visible), 0.0)
+    return seen / torch.linalg.vector_norm(seen, dim=1, keepdim=True)
+
+
+def _exponentials(scores: torch.Tensor, temperature: float) -> torch.Tensor:
+    """exp((scores - max) / T) in the memory of ``scores``, never below 2e-300, which is what hidden columns get.
+
+    A little lower lie the subnormal numbers, on which processors take a hundred times as long.
+    """
+    scores.sub_(scores.amax(dim=1, keepdim=True)).mul_(1 / temperature)
+    return scores.clamp_(min=_LOWEST).exp_()
+
+
+def _hidden(rows: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
+    return torch.arange(rows.shape[1], device=rows.device) >= visible[:, None]

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
+import torch
 
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
 
-from .heads import SUPPORTS, TOLERANCE, Floats, Integers, check_choice, check_numbers, heads, projections
+from .heads import SUPPORTS, check_choice, check_numbers, heads
 
 _NUMBERS = ("d", "expected", "bound", "s_norm", "count_term", "mean_distance", "tightness")
+_COUNTS = ("rows", "violations", "sandwich_violations")
+TOLERANCE = 5e-7  # relative; the square roots of the distances are taken in float32
 
 
 def distances(
@@ -41,61 +43,71 @@ def distances(
     check_choice("supports", supports, SUPPORTS)
     lengths = check_numbers("lengths", lengths, 2, capture.length, "tokens in the window")
     top_ns = check_numbers("top_ns", top_ns, 1, lengths[-1] - 1, "one token must stay unselected")
-    totals = np.array(lengths if "full" in supports else [], dtype=np.int64)
-    wanted = np.array(top_ns, dtype=np.int64)
-    table = []
+    totals = torch.tensor(lengths if "full" in supports else [], dtype=torch.int64)
+    wanted = torch.tensor(top_ns)
+    extra = 5 * (1 + len(totals)) * len(wanted)
+    parts = []
     for head in heads(capture, lengths[-1], spaces):
-        found = {space: [] for space in spaces}
-        seen = []
-        for visible, weights in head.blocks(stride):
-            seen.append(visible)
+        sums: dict[str, torch.Tensor | float] = dict.fromkeys(spaces, 0.0)
+        for visible, weights in head.blocks(stride, extra):
             order = kernels.top_rows(weights, visible, top_ns[-1])
             for space in spaces:
-                gram = head.grams[space]
-                ahead = projections(weights, gram, visible[-1])
-                found[space].append(
-                    kernels.distance_rows(weights, visible, order, wanted, totals, gram, ahead)
-                )
+                gram, ahead = head.grams[space], head.projections(space, weights, int(visible[-1]))
+                found = kernels.distance_rows(weights, visible, order, wanted, totals, gram, ahead)
+                sums[space] = sums[space] + _sums(found, visible, supports, lengths, wanted)
         for space in spaces:
             key = {"layer": head.layer, "head": head.head, "space": space}
-            rows = np.concatenate(found[space], axis=1)
-            table += _averages(rows, np.concatenate(seen), key, supports, lengths, top_ns)
-    return pd.DataFrame(table)
+            parts.append(_means(sums[space], key, supports, lengths, top_ns))
+    return pd.concat(parts, ignore_index=True)
 
 
-def _averages(
-    found: Floats,
-    visible: Integers,
-    key: dict,
+def _sums(
+    found: torch.Tensor,
+    visible: torch.Tensor,
     supports: Sequence[str],
     lengths: Sequence[int],
-    top_ns: Sequence[int],
-) -> list[dict]:
-    """Average the kernel's (5, R, 1 + M, N) output over tokens, one dict per support, length and N."""
-    table = []
-    for support in supports:
+    wanted: torch.Tensor,
+) -> torch.Tensor:
+    """Sums over the rows of a block: (11, supports, lengths, N), in the order of the columns and a count of d > 0.
+
+    ``found`` is the kernel's (5, R, 1 + M, N). A row counts for a length if it lies within it and has n > N.
+    """
+    sums = found.new_zeros(11, len(supports), len(lengths), len(wanted))
+    for kind, support in enumerate(supports):
         for slot, length in enumerate(lengths):
-            for column, top_n in enumerate(top_ns):
-                # n - N, the number of unselected tokens of each row.
-                terms = (visible if support == "causal" else np.full_like(visible, length)) - top_n
-                kept = (terms > 0) & (visible <= length)
-                if not kept.any():
-                    continue
-                d, expected, bound, s_norm, slack = found[
-                    :, kept, 0 if support == "causal" else slot + 1, column
-                ]
-                terms = terms[kept]
-                count_term = terms * s_norm
-                means = (d, expected, bound, s_norm, count_term, d / terms, bound[d > 0] / d[d > 0])
-                outside = np.abs(d - count_term) > slack + TOLERANCE * (d + count_term)
-                table.append(
-                    key
-                    | {"support": support, "length": length, "top_n": top_n}
-                    | {name: float(part.mean()) for name, part in zip(_NUMBERS, means, strict=True)}
-                    | {
-                        "rows": int(kept.sum()),
-                        "violations": int((d > bound * (1 + TOLERANCE)).sum()),
-                        "sandwich_violations": int(outside.sum()),
-                    }
-                )
-    return table
+            rows = int(
+                (visible <= length).sum()
+            )  # rows are in order, so that those within a length come first
+            if not rows:
+                continue
+            d, expected, bound, s_norm, slack = found[:, :rows, 0 if support == "causal" else slot + 1]
+            total = (
+                visible[:rows, None] if support == "causal" else torch.full_like(visible[:rows, None], length)
+            )
+            terms = total - wanted.to(total.device)  # n - N, the number of unselected tokens
+            kept, positive = terms > 0, d > 0
+            count_term = terms * s_norm
+            outside = (d - count_term).abs() > slack + TOLERANCE * (d + count_term)
+            numbers = (d, expected, bound, s_norm, count_term, d / terms)
+            sums[:6, kind, slot] = torch.stack(numbers).masked_fill_(~kept, 0.0).sum(dim=1)
+            sums[6, kind, slot] = (bound / d).masked_fill_(~(kept & positive), 0.0).sum(dim=0)
+            counts = (kept, kept & (d > bound * (1 + TOLERANCE)), kept & outside, kept & positive)
+            sums[7:, kind, slot] = torch.stack(counts).sum(dim=1).double()
+    return sums
+
+
+def _means(
+    sums: torch.Tensor, key: dict, supports: Sequence[str], lengths: Sequence[int], top_ns: Sequence[int]
+) -> pd.DataFrame:
+    """The sums of one head as a table, a row per support, length and N that any token counts for."""
+    means = sums[:7] / sums[7]
+    means[6] = sums[6] / sums[10]
+    readings = pd.MultiIndex.from_product(
+        [supports, lengths, top_ns], names=["support", "length", "top_n"]
+    ).to_frame(index=False)
+    table = readings.assign(**dict(zip(_NUMBERS, means.flatten(1).cpu().numpy(), strict=True)))
+    counts = sums[7:10].flatten(1).cpu().numpy().astype(int)
+    table = table.assign(**dict(zip(_COUNTS, counts, strict=True)))
+    for place, (name, value) in enumerate(key.items()):
+        table.insert(place, name, value)
+    return table[table.rows > 0]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+import torch
 
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
 
-from .heads import SUPPORTS, TOLERANCE, Floats, Head, check_choice, check_numbers, heads
+from .heads import SUPPORTS, TOLERANCE, Head, check_choice, check_numbers, heads
 
 _NUMBERS = ("ratio", "r", "lower", "lower_sharp", "upper")
 
@@ -47,27 +46,26 @@ def separability(
     top_ns = check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
     if group_top_n not in top_ns:
         raise ValueError(f"group_top_n is {group_top_n}; it must be one of top_ns, {top_ns}")
-    wanted, table, unions = np.array(top_ns, dtype=np.int64), [], []
-    members: dict[str, list[tuple[NDArray, NDArray]]] = {}
-    gaps: dict[str, tuple[Floats, Floats]] = {}
+    table, unions = [], []
+    members: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+    gaps: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     for head in heads(capture, capture.length, spaces, unit=True):
         if head.head == 0:
             members = {space: [] for space in spaces}
         for space in spaces:
             if space not in gaps or gaps[space][0] is not head.grams[space]:  # heads share vectors
                 gaps[space] = head.grams[space], _smallest_gaps(head.grams[space])
-        sizes = {space: capture.vectors(space, head.layer, head.head).shape[1] for space in spaces}
         smallest = {space: gaps[space][1] for space in spaces}
-        order, found = _rows(head, supports, wanted, smallest, sizes, group_top_n)
+        order, found = _rows(head, supports, top_ns, smallest, group_top_n)
         for space, (values, flags) in found.items():
             for kind, support in enumerate(supports):
                 key = {"layer": head.layer, "head": head.head, "space": space, "support": support}
                 table += _averages(values[kind], key, top_ns)
-            members[space].append((order[:, :group_top_n], flags))
+            members[space].append((order[group_top_n:], flags[group_top_n:]))  # rows with n > N
             size = min(group, head.source.heads)
             if len(members[space]) == size:
                 key = {"layer": head.layer, "first_head": head.head - size + 1, "space": space}
-                unions.append(key | _union(members[space], capture.length))
+                unions.append(key | _union(members[space]))
                 members[space] = []
     return pd.DataFrame(table), pd.DataFrame(unions)
 
@@ -75,69 +73,81 @@ def separability(
 def _rows(
     head: Head,
     supports: Sequence[str],
-    wanted: NDArray,
-    gaps: dict[str, Floats],
-    sizes: dict[str, int],
+    top_ns: Sequence[int],
+    gaps: dict[str, torch.Tensor],
     flag_n: int,
-) -> tuple[NDArray, dict[str, tuple[Floats, NDArray]]]:
-    """All blocks of one head: order (L, K), and per space values (supports, 6, L, W) and flags (L, flag_n)."""
-    orders: list[NDArray] = []
-    parts: dict[str, list[tuple[Floats, NDArray]]] = {space: [] for space in sizes}
-    full = np.array([support == "full" for support in supports])[:, None]
-    for visible, weights in head.blocks():
-        orders.append(kernels.top_rows(weights, visible, int(wanted[-1])))
-        masked = np.where(full, head.length - visible, 0)
-        for space, size in sizes.items():
-            gap = np.where(full, gaps[space][-1], gaps[space][visible - 1])
-            gram = head.grams[space]
-            found = kernels.geometry_rows(
-                weights, visible, masked, orders[-1], wanted, gram, gap, size, flag_n
-            )
+) -> tuple[torch.Tensor, dict[str, tuple[torch.Tensor, torch.Tensor]]]:
+    """All blocks of one head: order (L, flag_n), and per space values (supports, 6, L, W) and flags (L, flag_n)."""
+    orders: list[torch.Tensor] = []
+    parts: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {space: [] for space in gaps}
+    wanted = torch.tensor(top_ns)
+    for visible, weights in head.blocks(extra=6 * len(supports) * len(top_ns)):
+        full = torch.tensor([support == "full" for support in supports], device=visible.device)[:, None]
+        order = kernels.top_rows(weights, visible, top_ns[-1])
+        orders.append(order[:, :flag_n])
+        masked = torch.where(full, head.length - visible, 0)
+        for space in gaps:
+            gap = torch.where(full, gaps[space][-1], gaps[space][visible - 1])
+            gram, size = head.grams[space], head.vectors[space].shape[1]
+            found = kernels.geometry_rows(weights, visible, masked, order, wanted, gram, gap, size, flag_n)
             parts[space].append(found)
     whole = {}
     for space, blocks in parts.items():
         values, flags = zip(*blocks, strict=True)
-        whole[space] = np.concatenate(values, axis=2), np.concatenate(flags)
-    return np.concatenate(orders), whole
+        whole[space] = torch.cat(values, dim=2), torch.cat(flags)
+    return torch.cat(orders), whole
 
 
-def _averages(values: Floats, key: dict, top_ns: Sequence[int]) -> list[dict]:
+def _averages(values: torch.Tensor, key: dict, top_ns: Sequence[int]) -> list[dict]:
+    """Means over the rows of (6, R, W) that have an unselected token, one dict per N."""
+    kept = ~values[0].isnan()
+    rows = kept.sum(dim=0)
+    means = (values.masked_fill(~kept, 0.0).sum(dim=1) / rows).cpu().numpy()
+    broken = (values[0] < values[2] - TOLERANCE).sum(dim=0).tolist()
     table = []
-    for column, top_n in enumerate(top_ns):
-        part = values[:, ~np.isnan(values[0, :, column]), column]
-        if not part.shape[1]:
+    for column, (top_n, count) in enumerate(zip(top_ns, rows.tolist(), strict=True)):
+        if not count:
             continue
-        means = dict(zip(_NUMBERS, part[:5].mean(axis=1).tolist(), strict=True))
-        near = float(part[5].mean() / top_n)
-        counts = {"rows": part.shape[1], "violations": int((part[0] < part[2] - TOLERANCE).sum())}
-        table.append(key | {"top_n": top_n} | means | {"near": near} | counts)
+        numbers = dict(zip(_NUMBERS, means[:5, column].tolist(), strict=True))
+        numbers |= {"near": float(means[5, column]) / top_n, "rows": count, "violations": broken[column]}
+        table.append(key | {"top_n": top_n} | numbers)
     return table
 
 
-def _smallest_gaps(gram: Floats) -> Floats:
+def _smallest_gaps(gram: torch.Tensor) -> torch.Tensor:
     """delta^2 among the first n tokens, n = 1..L: the smallest |x_i - x_j|^2, infinity for n = 1."""
-    squares = np.diag(gram)
-    gaps = squares[:, None] + squares[None] - 2 * gram
-    gaps[np.triu_indices(len(gram))] = np.inf
-    return np.maximum(np.minimum.accumulate(gaps.min(axis=1)), 0.0)
+    squares = gram.diagonal()
+    # One row more at a time of the triangle below the diagonal; a block of rows, so that L x L is not held again.
+    smallest = []
+    for rows in torch.arange(len(gram), device=gram.device).split(256):
+        gaps = squares[rows, None] + squares[None] - 2 * gram[rows]
+        gaps.masked_fill_(torch.arange(len(gram), device=gram.device) >= rows[:, None], torch.inf)
+        smallest.append(gaps.amin(dim=1))
+    return torch.cat(smallest).cummin(dim=0).values.clamp(min=0)
 
 
-def _union(members: list[tuple[NDArray, NDArray]], length: int) -> dict[str, float]:
-    """Coverage by a group of heads over the rows where each has more than N keys; see `separability`."""
-    top_n = members[0][0].shape[1]
-    rows = np.arange(top_n, length)[:, None]  # n = row + 1 > N
-    chosen = np.zeros((len(members), length, length), dtype=bool)
-    told = np.zeros_like(chosen)
-    for index, (order, flags) in enumerate(members):
-        chosen[index, rows, order[top_n:]] = True
-        told[index, rows, order[top_n:]] = flags[top_n:]
-    some, shared = chosen.any(axis=0), chosen.all(axis=0)
-    covered = told.any(axis=0)
-    ratios = [flags[top_n:].mean() for _, flags in members]
+def _union(members: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, float]:
+    """Coverage by a group of heads, each given by its selected positions and which of them it tells apart, both (R, N).
+
+    See `separability`. A token that several heads selected appears several times in a row, and counts once.
+    """
+    tokens = torch.cat([order for order, _ in members], dim=1)
+    told = torch.cat([flags for _, flags in members], dim=1)
+    selected, covered, shared, shared_covered = 0.0, 0.0, 0, 0
+    for some, flags in zip(tokens.split(1024), told.split(1024), strict=True):
+        same = some[:, :, None] == some[:, None, :]
+        times = same.sum(dim=2)
+        found = (same & flags[:, None, :]).any(dim=2)
+        selected += float((1 / times).sum())
+        covered += float((found / times).sum())
+        every = times == len(members)
+        shared += int(every.sum()) // len(members)
+        shared_covered += int((found & every).sum()) // len(members)
+    ratios = torch.stack([flags.double().mean() for _, flags in members])
     return {
-        "union": float(covered[some].mean()),
-        "shared": float(covered[shared].mean()) if shared.any() else float("nan"),
-        "independent": float(1 - np.prod([1 - ratio for ratio in ratios])),
-        "mean_ratio": float(np.mean(ratios)),
-        "shared_tokens": int(shared.sum()),
+        "union": covered / selected if selected else float("nan"),
+        "shared": shared_covered / shared if shared else float("nan"),
+        "independent": float(1 - (1 - ratios).prod()),
+        "mean_ratio": float(ratios.mean()),
+        "shared_tokens": shared,
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import torch
 
 from attention_limits import kernels
 from attention_limits.capture import Capture
@@ -43,16 +45,19 @@ def sensitivity(
     table = []
     for head in heads(capture, capture.length):
         rng = np.random.default_rng([seed, head.layer, head.head])
-        sums: dict[tuple, np.ndarray] = {}
+        sums: dict[tuple, torch.Tensor] = {}
         for visible, own in logit_blocks(head.source, head.head, head.length, stride):
-            directions = rng.standard_normal(own.shape)
+            # Drawn on the CPU, so that every device sees the same directions.
+            directions = torch.from_numpy(rng.standard_normal(own.shape)).to(own.device)
+            directions = kernels.unit_rows(directions, visible)
             for kind in logits:
-                scores = own if kind == "model" else own / head.source.scale
+                scores = kernels.hide(own if kind == "model" else own / head.source.scale, visible)
                 for temperature in temperatures:
                     for epsilon, totals in _block(scores, directions, visible, temperature, epsilons):
                         key = (kind, temperature, epsilon)
                         sums[key] = sums.get(key, 0) + totals
         for (kind, temperature, epsilon), total in sums.items():
+            total = total.cpu()
             names = ("g", "spectral", "frobenius", "direction_rms", "row_bound")
             table.append(
                 {"layer": head.layer, "head": head.head, "logits": kind}
@@ -67,13 +72,22 @@ def _block(scores, directions, visible, temperature, epsilons):
     """Sums over the rows of a block with two or more keys, per eps: five numbers, rows, and both violation counts."""
     kept = visible > 1
     weights = kernels.softmax_rows(scores, visible, temperature)
-    spectral, frobenius, corrected = kernels.gradient_rows(weights, visible)[:, kept] / temperature
+    spectral, frobenius, corrected = kernels.gradient_rows(weights, visible) / temperature
     most, slack = 0.5 / temperature, 1 + TOLERANCE
+    printed = spectral > min(0.25 / temperature, math.sqrt(2)) * slack
     for epsilon in epsilons:
-        g = kernels.moved_rows(scores, weights, directions, visible, temperature, epsilon)[kept]
+        g = kernels.moved_rows(scores, weights, directions, temperature, epsilon)
         # The difference of two weights near one carries 1e-16 / eps of rounding.
-        broken = g > min(most, np.sqrt(2) / epsilon) * slack + 1e-15 / epsilon
+        broken = g > min(most, math.sqrt(2) / epsilon) * slack + 1e-15 / epsilon
         broken |= (spectral > corrected * slack) | (frobenius > most * slack)
-        printed = spectral > min(0.25 / temperature, np.sqrt(2)) * slack
-        numbers = (g, spectral, frobenius, frobenius / np.sqrt(visible[kept]), corrected)
-        yield epsilon, np.array([*(part.sum() for part in numbers), kept.sum(), broken.sum(), printed.sum()])
+        numbers = (
+            g,
+            spectral,
+            frobenius,
+            frobenius / visible.double().sqrt(),
+            corrected,
+            kept,
+            broken,
+            printed,
+        )
+        yield epsilon, torch.stack([part[kept].sum().double() for part in numbers])

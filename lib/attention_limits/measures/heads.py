@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 import psutil
 import torch
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from attention_limits import kernels
@@ -18,87 +17,106 @@ SUPPORTS = ("causal", "full")
 # A row violates an inequality only beyond this relative rounding; the kernels work in float64 (2e-16).
 TOLERANCE = 1e-9
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class Head:
-    """One head of a window: its place, its layer's tensors, and x_i . x_j of each space, (L, L) float64."""
+    """One head of a window: its place, its layer's tensors, and per space the vectors x_i (L, d) and x_i . x_j (L, L).
+
+    Vectors and Gram matrices are float64 on the device of the capture.
+    """
 
     layer: int
     head: int
     source: Layer
-    grams: dict[str, Floats]
+    vectors: dict[str, torch.Tensor]
+    grams: dict[str, torch.Tensor]
     length: int
 
-    def blocks(self, stride: int = 1) -> Iterator[tuple[Integers, Floats]]:
-        """Blocks of (visible, weights): keys that each row sees (B,), and its weights (B, L), zeros after those."""
-        for visible, logits in logit_blocks(self.source, self.head, self.length, stride):
+    def blocks(self, stride: int = 1, extra: int = 0) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Blocks of (visible, weights): keys that each row sees (B,), and its weights (B, L), zeros after those.
+
+        ``extra``: how many further float64 numbers per row the caller will hold, beside whole rows of weights.
+        """
+        for visible, logits in logit_blocks(self.source, self.head, self.length, stride, extra):
             yield visible, kernels.softmax_rows(logits, visible, 1.0)
+
+    def projections(self, space: str, weights: torch.Tensor, stop: int) -> torch.Tensor:
+        """x_i . sum_j alpha_j x_j for every row of a block, whose weights end before column ``stop``; then zeros."""
+        vectors, out = self.vectors[space], torch.zeros_like(weights)
+        if 2 * vectors.shape[1] < stop:  # through sum_j alpha_j x_j: less work where the vectors are short
+            out[:, :stop] = weights[:, :stop] @ vectors[:stop] @ vectors[:stop].T
+        else:
+            out[:, :stop] = weights[:, :stop] @ self.grams[space][:stop, :stop]
+        return out
 
 
 def heads(capture: Capture, length: int, spaces: Sequence[str] = (), *, unit: bool = False) -> Iterator[Head]:
     """Every head in order, reading the first ``length`` tokens; progress is shown.
 
     Gram matrices are made once per set of vectors: per window, layer or key/value head. ``unit`` scales the vectors
-    to length one first.
+    to length one first; a zero vector stays zero.
     """
     with tqdm(total=sum(layer.heads for layer in capture.layers), desc="heads", mininterval=5) as progress:
-        grams: dict[str, Floats] = {}
-        if "embedding" in spaces:
-            grams["embedding"] = gram(capture.embedding[:length], unit)
-        for index, layer in enumerate(capture.layers):
-            if "hidden" in spaces:
-                grams["hidden"] = gram(layer.hidden[:length], unit)
-            for head in range(layer.heads):
-                first_reader = head == 0 or layer.key_value_head(head) != layer.key_value_head(head - 1)
-                if "value" in spaces and first_reader:
-                    grams["value"] = gram(layer.v[layer.key_value_head(head), :length], unit)
-                yield Head(index, head, layer, dict(grams), length)
-                progress.update()
+        vectors: dict[str, torch.Tensor] = {}
+        grams: dict[str, torch.Tensor] = {}
+        for index, head in capture.heads():
+            layer = capture.layers[index]
+            for space in spaces:
+                if space not in vectors or _others_begin(space, layer, head):
+                    grams.pop(space, None)  # freed before the next one is made
+                    vectors[space] = working(capture.vectors(space, index, head)[:length], unit)
+                    # In float64, so that |x_i - x_j|^2 survives the subtraction.
+                    grams[space] = vectors[space] @ vectors[space].T
+            yield Head(index, head, layer, dict(vectors), dict(grams), length)
+            progress.update()
 
 
-def logit_blocks(layer: Layer, head: int, length: int, stride: int = 1) -> Iterator[tuple[Integers, Floats]]:
+def _others_begin(space: str, layer: Layer, head: int) -> bool:
+    """Whether this head is the first of its layer or key/value group, and so reads other vectors than the last."""
+    if space == "value":
+        return head == 0 or layer.key_value_head(head) != layer.key_value_head(head - 1)
+    return space == "hidden" and head == 0
+
+
+def logit_blocks(
+    layer: Layer, head: int, length: int, stride: int = 1, extra: int = 0
+) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """The model's logits q.k * scale of one head in blocks of rows: (visible (B,) int64, logits (B, length) float64).
 
-    ``visible`` is the number of keys a row sees; columns from there on mean nothing. ``stride`` keeps the
-    last of every ``stride`` rows. A block is as large as an eighth of the free memory allows, and small enough that
-    most of the triangle above the diagonal is not computed.
+    ``visible`` is the number of keys a row sees; columns from there on mean nothing. ``stride`` keeps the last of every
+    ``stride`` rows. Both are on the device of the capture. A block is as large as the free memory allows, counting the
+    ``extra`` numbers per row that the caller holds, and small enough that most of the triangle above the diagonal is
+    not computed.
     """
-    free = psutil.virtual_memory().available // 8
-    # Three float64 arrays of a block are alive at a time (logits, weights, projections).
-    size = int(np.clip(free // (24 * length), 1, max(length // (8 * stride), 16)))
     # float64, so that the size of a block does not show in the result.
-    queries = layer.q[head, :length].cpu().double()
-    keys = layer.k[layer.key_value_head(head), :length].cpu().double()
-    rows = np.arange(stride - 1, length, stride)
-    for start in range(0, len(rows), size):
-        block = rows[start : start + size]
-        stop = block[-1] + 1
-        logits = torch.zeros(len(block), length, dtype=torch.float64)
+    queries = working(layer.q[head, :length])
+    keys = working(layer.k[layer.key_value_head(head), :length])
+    size = _rows_at_once(length, stride, extra, queries.device)
+    rows = torch.arange(stride - 1, length, stride, device=queries.device)
+    for block in rows.split(size):
+        stop = int(block[-1]) + 1
+        logits = queries.new_zeros(len(block), length)
         logits[:, :stop] = queries[block] @ keys[:stop].T * layer.scale
-        yield block + 1, logits.numpy()
+        yield block + 1, logits
 
 
-def gram(vectors: torch.Tensor, unit: bool = False) -> Floats:
-    """x_i . x_j in float64, so that |x_i - x_j|^2 survives the subtraction; (L, d) -> (L, L).
+def _rows_at_once(length: int, stride: int, extra: int, device: torch.device) -> int:
+    """How many rows an eighth of the device's free memory holds, at least one and at most an eighth of the window.
 
-    ``unit`` scales each vector to length one first; a zero vector stays zero.
+    The compiled kernels keep about four arrays of whole rows; those of an accelerator about fourteen, but there one
+    block for all rows is the fastest as long as it fits.
     """
-    vectors = vectors.cpu().double()
-    if unit:
-        vectors = torch.nn.functional.normalize(vectors, dim=1, eps=1e-300)
-    return (vectors @ vectors.T).numpy()
+    if device.type == "cpu":
+        free, arrays, most = psutil.virtual_memory().available, 4, max(length // (8 * stride), 16)
+    else:
+        free, arrays, most = torch.cuda.mem_get_info(device)[0], 14, length
+    return int(np.clip(free // 8 // (8 * (arrays * length + extra)), 1, most))
 
 
-def projections(weights: Floats, gram: Floats, stop: int) -> Floats:
-    """x_i . sum_j alpha_j x_j for every row of a block whose weights end before column ``stop``; zeros from there."""
-    out = np.zeros_like(weights)
-    # torch's matrix product, so that one library owns the threads.
-    seen = torch.from_numpy(weights)[:, :stop] @ torch.from_numpy(gram)[:stop, :stop]
-    out[:, :stop] = seen.numpy()
-    return out
+def working(tensor: torch.Tensor, unit: bool = False) -> torch.Tensor:
+    """``tensor`` in float64, on its own device unless that has none (mps); ``unit`` scales its rows to length one."""
+    exact = (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
+    return torch.nn.functional.normalize(exact, dim=1, eps=1e-300) if unit else exact
 
 
 def check_choice(name: str, chosen: Sequence[str], allowed: Sequence[str]) -> None:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+import torch
 
 from attention_limits import kernels
 from attention_limits.capture import Capture
 
-from .heads import TOLERANCE, Floats, Head, check_numbers, heads, logit_blocks
+from .heads import TOLERANCE, Head, check_numbers, heads, logit_blocks, working
 
 _TINY = 1e-300  # weights below are taken as this, so that their logarithm exists
-_SMALLEST_NORMAL = np.finfo(float).tiny
 
 
 def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
@@ -52,39 +52,35 @@ def _row_values(head: Head) -> pd.DataFrame:
     for visible, logits in logit_blocks(head.source, head.head, head.length):
         weights = kernels.softmax_rows(logits, visible, 1.0)
         largest, median, smallest, entropy, spread = kernels.weight_rows(logits, weights, visible)
-        query_norms = head.source.q[head.head, visible - 1].cpu().double().norm(dim=1).numpy()
+        query_norms = working(head.source.q[head.head])[visible - 1].norm(dim=1)
         reach = query_norms * key_norms[visible - 1] * abs(head.source.scale)  # D / T
         # The exact extremes of a row whose logits spread over `spread` (Corollary 1, re-derived).
-        upper = 1 / (1 + (visible - 1) * np.exp(-spread))
-        with np.errstate(over="ignore"):
-            lower = 1 / (1 + (visible - 1) * np.exp(spread))
-            broad = (np.exp(-2 * reach) / visible, np.exp(2 * reach) / visible)
+        upper = 1 / (1 + (visible - 1) * (-spread).exp())
+        lower = 1 / (1 + (visible - 1) * spread.exp())
+        least, most = (-2 * reach).exp() / visible, (2 * reach).exp() / visible
         # Below the smallest normal number the weight and its bounds have lost their digits: no verdict there.
-        low = smallest * (1 + TOLERANCE) + _SMALLEST_NORMAL
-        broken = (largest > np.minimum(upper, broad[1]) * (1 + TOLERANCE)) | (
-            low < np.maximum(lower, broad[0])
+        low = smallest * (1 + TOLERANCE) + torch.finfo(torch.float64).tiny
+        broken = (largest > torch.minimum(upper, most) * (1 + TOLERANCE)) | (
+            low < torch.maximum(lower, least)
         )
-        parts.append(
-            pd.DataFrame(
-                {
-                    "n": visible,
-                    "largest": largest,
-                    "median": median,
-                    "smallest": smallest,
-                    "tightness": upper / largest,
-                    "entropy": entropy,
-                    "entropy_share": entropy / np.log(np.maximum(visible, 2)),
-                    "support": np.exp(entropy),
-                    "first": weights[:, 0],
-                    "log_crossover": 2 * reach,
-                    "violated": broken,
-                }
-            )
-        )
+        rows = {
+            "n": visible,
+            "largest": largest,
+            "median": median,
+            "smallest": smallest,
+            "tightness": upper / largest,
+            "entropy": entropy,
+            "entropy_share": entropy / visible.clamp(min=2).double().log(),
+            "support": entropy.exp(),
+            "first": weights[:, 0],
+            "log_crossover": 2 * reach,
+            "violated": broken,
+        }
+        parts.append(pd.DataFrame({name: part.cpu().numpy() for name, part in rows.items()}))
     return pd.concat(parts, ignore_index=True)
 
 
-def _key_norms(head: Head) -> Floats:
+def _key_norms(head: Head) -> torch.Tensor:
     """max |k_i| over the first n keys, for n = 1..L."""
     keys = head.source.k[head.source.key_value_head(head.head), : head.length]
-    return np.maximum.accumulate(keys.cpu().double().norm(dim=1).numpy())
+    return working(keys).norm(dim=1).cummax(dim=0).values

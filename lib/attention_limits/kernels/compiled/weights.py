@@ -3,16 +3,12 @@
 import numpy as np
 from numba import njit, prange
 
-from .rows import FAST
+from .top import FAST
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
 def weight_rows(logits, weights, visible):
-    """Extremes of every row: (5, R) float64 with largest, median and smallest weight, entropy (nats), logit spread.
-
-    logits, weights: (R, L) float64, the weights being softmax(logits). The spread is max - min of the visible logits,
-    R / T in the letters of Corollary 1.
-    """
+    """:func:`attention_limits.kernels.weight_rows`."""
     rows = len(weights)
     out = np.empty((5, rows))
     for r in prange(rows):

@@ -3,31 +3,25 @@
 import numpy as np
 from numba import njit, prange
 
-from .rows import FAST
+from .top import FAST
 
 NEAR = 1e-6  # distances to s that differ by less could swap in float32
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
 def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension, flag_n):
-    """N_s/N and Theorem 2's bounds for every N in ``wanted`` (ascending int64), in one walk down the sorted weights.
-
-    gram: of vectors scaled to length one (M = 1); order as from top_rows; masked[k, r]: how many further tokens of
-    weight zero row r counts under support k (0 for `causal`); gaps[k, r]: delta^2, the smallest |x_i - x_j|^2 among the
-    tokens that it counts then; dimension: d of the vectors.
-
-    Returns (values, flags). values: (K, 6, R, len(wanted)) float64: N_s/N, r, the Markov bound with xi_i, the Markov
-    bound with sqrt(E Z_i^2), McDiarmid's upper bound, and how many selected tokens lie within 1e-6 of r; NaN where
-    there is no unselected token. flags: (R, flag_n) bool, flags[r, i]: the i-th selected token is told apart under
-    support 0 when N = flag_n. The comparison with r is made in float64.
-    """
+    """:func:`attention_limits.kernels.geometry_rows`."""
     kinds, rows = masked.shape
     values = np.full((kinds, 6, rows, len(wanted)), np.nan)
     flags = np.zeros((rows, flag_n), dtype=np.bool_)
+    squares = np.diag(gram).copy()  # |x_i|^2, side by side in memory
     for r in prange(rows):
         n = visible[r]
         a = weights[r]
         dots = np.zeros(n)
+        own = np.empty(n)  # |y_i|^2
+        for i in range(n):
+            own[i] = a[i] * a[i] * squares[i]
         hidden = np.zeros(n)  # infinity once token i is selected, so that the minimum passes it by
         s2 = 0.0
         column = 0
@@ -35,7 +29,7 @@ def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension
             if step < n:
                 j = order[r, step]
                 g = gram[j]
-                s2 += 2.0 * a[j] * dots[j] + a[j] * a[j] * g[j]
+                s2 += 2.0 * a[j] * dots[j] + own[j]
                 hidden[j] = np.inf
                 for i in range(n):
                     dots[i] += a[j] * g[i]
@@ -45,7 +39,7 @@ def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension
             # Compared are |y_i - s|^2 - |s|^2: next to |s|^2 the difference of two light tokens would drown.
             closest = np.inf
             for i in range(n):
-                closest = min(closest, a[i] * a[i] * gram[i, i] - 2.0 * a[i] * dots[i] + hidden[i])
+                closest = min(closest, own[i] - 2.0 * a[i] * dots[i] + hidden[i])
             for kind in range(kinds):
                 if big_n >= n + masked[kind, r]:
                     continue
@@ -53,7 +47,7 @@ def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension
                 nearest = min(closest, 0.0) if n + masked[kind, r] > max(n, big_n) else closest
                 radius = np.sqrt(max(nearest + s2, 0.0))
                 marks = flags[r] if kind == 0 and big_n == flag_n else flags[r, :0]
-                told, near = _told(a, order[r], dots, gram, n, big_n, nearest, s2, marks)
+                told, near = _told(a, order[r], dots, own, n, big_n, nearest, s2, marks)
                 values[kind, 0, r, column] = told / big_n
                 values[kind, 1, r, column] = radius
                 held = min(big_n, n)
@@ -69,19 +63,19 @@ def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension
 
 
 @njit(cache=True, fastmath=FAST)
-def _told(a, order, dots, gram, n, big_n, nearest, s2, marks):
+def _told(a, order, dots, own, n, big_n, nearest, s2, marks):
     """How many selected tokens are told apart and how many lie near r; ``marks`` gets which are, unless empty."""
     told, near = 0, 0
     radius = np.sqrt(max(nearest + s2, 0.0))
     for i in range(big_n):
-        own = 0.0  # selected masked tokens (fewer keys than N) have y = 0 too
+        gap = 0.0  # selected masked tokens (fewer keys than N) have y = 0 too
         if i < n:
             j = order[i]
-            own = a[j] * a[j] * gram[j, j] - 2.0 * a[j] * dots[j]
-        told += own < nearest
-        near += abs(np.sqrt(max(own + s2, 0.0)) - radius) < NEAR
+            gap = own[j] - 2.0 * a[j] * dots[j]
+        told += gap < nearest
+        near += abs(np.sqrt(max(gap + s2, 0.0)) - radius) < NEAR
         if len(marks):
-            marks[i] = own < nearest
+            marks[i] = gap < nearest
     return told, near
 
 

@@ -1,0 +1,9 @@
+"""The kernels as compiled loops over NumPy arrays, for the CPU: one row at a time, rows spread over the threads."""
+
+from .distance import distance_rows
+from .geometry import geometry_rows
+from .gradients import gradient_rows
+from .top import top_rows
+from .weights import weight_rows
+
+__all__ = ["distance_rows", "geometry_rows", "gradient_rows", "top_rows", "weight_rows"]
