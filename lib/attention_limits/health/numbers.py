@@ -204,12 +204,13 @@ def _expected(weights: Tensor, visible: Tensor, vectors: Vectors, sizes: Tensor)
     cross = weights * ((weights @ vectors.x) @ vectors.x.T)  # y_i . sum_j y_j
     q, total = square.sum(dim=1, keepdim=True), cross.sum(dim=1, keepdim=True)
     others, norm_others, q_others = cross - square, total - 2 * cross + square, q - square
-    one = sizes / (visible - 1.0)
-    two = torch.where(sizes > 1, one * (sizes - 1) / (visible - 2.0).clamp(min=1), 0.0)
+    n = visible.double()
+    one = sizes / (n - 1)
+    two = torch.where(sizes > 1, one * (sizes - 1) / (n - 2).clamp(min=1), 0.0)
     one, two = one[:, :, None], two[:, :, None]
     moments = square - 2 * one * others + one * q_others + two * (norm_others - q_others)
     roots = moments.clamp_(min=0).sqrt_().masked_fill_(_masked(weights, visible), 0.0).sum(dim=2)
-    return (1 - sizes / visible) * roots
+    return (1 - sizes / n) * roots
 
 
 def _masked(weights: Tensor, visible: Tensor) -> Tensor:

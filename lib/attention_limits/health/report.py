@@ -98,8 +98,8 @@ class Report:
                 f"  Measured: {found['top_k']} tokens hold 90 % of the weight in the median head at L = {length}, "
                 f"{found['top_k_most']} in the head at the 90 % quantile. From L/2 to L the median grows like "
                 f"L^{found['growth']:.2f} ({'sub-linear' if found['growth'] < 1 else 'not sub-linear'}).",
-                f"  Suggested top-k (ours): {found['top_k']} for the median head, {found['top_k_most']} if one k serves nine "
-                "heads in ten.",
+                f"  Suggested top-k (ours): {found['top_k']} for the median head, {found['top_k_most']} if one k "
+                "serves nine heads in ten.",
                 "The paper: watch entropy and N_s/N.",
                 f"  Heads to watch, close to another verdict (ours): {_listed(watched)}.",
                 "The paper: avoid T < 0.1.",
