@@ -5,7 +5,15 @@ import pytest
 import torch
 import transformers
 from attention_limits import capture, intervention, selection, sources
-from attention_limits.intervention import Selection, changes, loss, untouched
+from attention_limits.intervention import (
+    Selection,
+    changes,
+    head_effects,
+    loss,
+    loss_curve,
+    sampled_heads,
+    untouched,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_capture import SMALL, built, gpt2, llama, some_ids
@@ -259,6 +267,53 @@ def test_the_model_is_put_back_as_it_was(model):
     assert not any("forward" in part.__dict__ for part in model.module.modules())
 
 
+# --- whole curves and many heads -----------------------------------------------------------------------------------
+
+
+def test_loss_curve_is_the_loss_of_each_selection():
+    model, ids = uneven(llama), some_ids(LENGTH)
+    found = loss_curve(model, ids, top_ns=[5, 1], rules=["renormalised", "random"], targets=9, seed=4)
+    assert found[["rule", "top_n"]].values.tolist() == [
+        [r, n] for r in ("renormalised", "random") for n in (1, 5)
+    ]
+    for row in found.itertuples():
+        expected = loss(model, ids, Selection(row.top_n, row.rule, seed=4), targets=9)[0]
+        assert (row.loss, row.full) == pytest.approx((expected, loss(model, ids, targets=9)[0]), abs=1e-9)
+
+
+def test_head_effects_are_the_changes_of_one_head_each():
+    model, ids = uneven(llama), some_ids(LENGTH)
+    heads = [(0, 3), (1, 1)]
+    found = head_effects(
+        model, ids, heads=heads, top_ns=[2, 4], rules=["unchanged", "random"], targets=9, seed=4
+    )
+    assert len(found) == 8
+    full = loss(model, ids, targets=9)[1]
+    for row in found.itertuples():
+        keep = Selection(row.top_n, row.rule, frozenset({(row.layer, row.head)}), seed=4)
+        rises = (loss(model, ids, keep, targets=9)[1] - full).numpy()
+        assert row.rise == pytest.approx(rises.mean(), abs=1e-6)
+        assert row.error == pytest.approx(rises.std(ddof=1) / 3, abs=1e-6)
+        divergences = changes(model, untouched(model, ids), keep, targets=9)[1]
+        assert row.divergence == pytest.approx(float(divergences.mean()), rel=1e-5)
+    assert np.isnan(
+        head_effects(model, ids, heads=heads[:1], top_ns=[2], rules=["random"], targets=1).error[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("step", "per_layer", "expected"),
+    [
+        (1, 1, [(0, 0), (1, 0), (2, 0)]),
+        (2, 2, [(0, 0), (0, 3), (2, 0), (2, 3)]),
+        (3, 3, [(0, 0), (0, 2), (0, 3)]),
+        (9, 9, [(0, 0), (0, 1), (0, 2), (0, 3)]),
+    ],
+)
+def test_sampled_heads_are_spread_evenly(step, per_layer, expected):
+    assert sampled_heads(gpt2(n_layer=3), step, per_layer) == expected
+
+
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 
@@ -275,6 +330,18 @@ def test_the_model_is_put_back_as_it_was(model):
             lambda: loss(gpt2(), some_ids(9), Selection(2, heads=frozenset({(2, 0), (1, 4), (1, 1)}))),
             r"heads \[\(1, 4\), \(2, 0\)\]: the model has layers 0 to 1 with heads 0 to 3",
         ),
+        (
+            lambda: loss_curve(gpt2(), some_ids(9), top_ns=[9], rules=["random"]),
+            r"top_ns are \[9\].* from 1 to 8",
+        ),
+        (lambda: loss_curve(gpt2(), some_ids(9), top_ns=[0], rules=["random"]), r"top_ns are \[0\]"),
+        (
+            lambda: loss_curve(gpt2(), some_ids(9), top_ns=[2], rules=["best"]),
+            "rules is .*best.*out of unchanged",
+        ),
+        (lambda: head_effects(gpt2(), some_ids(9), heads=[(0, 0)], top_ns=[2], rules=[]), "rules is"),
+        (lambda: sampled_heads(gpt2(), 0, 1), "layer_step is 0; it must be at least 1"),
+        (lambda: sampled_heads(gpt2(), 1, 0), "heads_per_layer is 0"),
     ],
 )
 def test_senseless_arguments_are_refused(call, message):

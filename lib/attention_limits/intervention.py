@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import torch
 from torch.nn.functional import cross_entropy
+from tqdm import tqdm
 
 from attention_limits.capture import CaptureError, _check_context
+from attention_limits.measures.heads import check_choice, check_numbers
 from attention_limits.selection import RULES, Selection, selecting
 
 if TYPE_CHECKING:
     from attention_limits.sources import Model
 
-__all__ = ["RULES", "Selection", "Untouched", "changes", "loss", "untouched"]
+__all__ = [
+    "RULES",
+    "Selection",
+    "Untouched",
+    "changes",
+    "head_effects",
+    "loss",
+    "loss_curve",
+    "sampled_heads",
+    "untouched",
+]
 _BLOCK = 1 << 22  # entries of the largest tensor of logits: 16 MiB of float32
 
 
@@ -85,6 +98,77 @@ def changes(
         divergences.append((p.exp() * (p - q)).sum(-1).cpu())
     _finite(model, torch.cat(rises))
     return torch.cat(rises), torch.cat(divergences)
+
+
+def loss_curve(
+    model: Model,
+    ids: torch.Tensor,
+    *,
+    top_ns: Sequence[int],
+    rules: Sequence[str],
+    targets: int | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """The loss on a window when every head of the model keeps N keys: a row per rule and N, N from 1 to L - 1.
+
+    Columns: rule, top_n, ``loss`` with the selection, ``full`` without, in nats. Arguments: see `loss`, `Selection`.
+    """
+    check_choice("rules", rules, RULES)
+    top_ns = check_numbers(
+        "top_ns", top_ns, 1, len(ids) - 1, "with as many keys as tokens nothing is selected"
+    )
+    full, _ = loss(model, ids, targets=targets)
+    table = []
+    for rule in rules:
+        for top_n in tqdm(top_ns, desc=f"{len(ids)} tokens, {rule}", mininterval=5):
+            own, _ = loss(model, ids, Selection(top_n, rule, seed=seed), targets=targets)
+            table.append({"rule": rule, "top_n": top_n, "loss": own, "full": full})
+    return pd.DataFrame(table)
+
+
+def sampled_heads(model: Model, layer_step: int, per_layer: int) -> list[tuple[int, int]]:
+    """(layer, head) pairs spread evenly: of every ``layer_step``-th layer ``per_layer`` heads, first and last included.
+
+    One head per layer is the first; a layer with fewer heads gives all of them. ValueError for numbers below 1.
+    """
+    for name, value in (("layer_step", layer_step), ("heads_per_layer", per_layer)):
+        if value < 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
+    config = model.module.config.get_text_config()
+    last = config.num_attention_heads - 1
+    chosen = {round(part * last / max(per_layer - 1, 1)) for part in range(per_layer)}
+    return [
+        (layer, head) for layer in range(0, config.num_hidden_layers, layer_step) for head in sorted(chosen)
+    ]
+
+
+def head_effects(
+    model: Model,
+    ids: torch.Tensor,
+    *,
+    heads: Sequence[tuple[int, int]],
+    top_ns: Sequence[int],
+    rules: Sequence[str],
+    targets: int | None = None,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """What happens on a window when one head alone keeps N keys: a row per head, rule and N.
+
+    Columns: layer, head, rule, top_n; ``rise`` in loss and ``divergence``, means over the scored tokens in nats, and
+    ``error``, the standard error of the rise over tokens. Arguments and meaning as in `changes`.
+    """
+    check_choice("rules", rules, RULES)
+    known, table = untouched(model, ids), []
+    for layer, head in tqdm(heads, desc="single heads", mininterval=5):
+        for rule in rules:
+            for top_n in top_ns:
+                keep = Selection(top_n, rule, frozenset({(layer, head)}), seed)
+                rises, divergences = changes(model, known, keep, targets=targets)
+                numbers = {"rise": float(rises.mean()), "divergence": float(divergences.mean())}
+                error = float(rises.std() / len(rises) ** 0.5) if len(rises) > 1 else float("nan")
+                key = {"layer": layer, "head": head, "rule": rule, "top_n": top_n}
+                table.append(key | numbers | {"error": error})
+    return pd.DataFrame(table)
 
 
 def _scored(length: int, targets: int | None) -> torch.Tensor:
