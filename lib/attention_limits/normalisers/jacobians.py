@@ -1,0 +1,147 @@
+"""J_ij = d alpha_i / d l_j of every rule at one row, and its exact spectral norm.
+
+All but SA-Softmax have J = c (diag(g) - g g^T / sum g) with g >= 0 and c > 0: g = alpha for softmax (c = 1/T) and
+SSMax (c = s log(n)/T), g = 1 on the support for sparsemax and g = sqrt(alpha) for 1.5-entmax (c = 1/T). With
+p = g / sum g that is c sum(g) (diag(p) - p p^T): softmax's own Jacobian at the weights p, whose norm is known exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numba import njit, prange
+
+from attention_limits import kernels
+
+from .rules import Normaliser, factors, span
+
+RESIDUAL = 1e-9  # where the Lanczos iteration stops: |J^T J v - t v| <= RESIDUAL * t for a unit vector v
+FLOOR = 1e-9  # norms below this share of the largest d_i of `_corrections` are rounding of what cancels there
+_STEPS = 80
+
+
+def jacobian(rule: Normaliser, logits: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
+    """J of one row, (n, n) float64, by the formulas proved in the chapter. logits: (n,) float64.
+
+    At a kink (a key on the edge of the support, two largest or smallest logits, an extreme logit of zero under
+    SA-Softmax) it is the derivative of one side.
+    """
+    visible = torch.tensor([len(logits)], device=logits.device)
+    if rule.kind == "SA-Softmax":
+        diagonal, columns, rows = (part[0] for part in _corrections(rule, logits[None], visible, temperature))
+        return torch.diag(diagonal) - columns.T @ rows
+    g = _slopes(rule, rule.weights(logits[None], visible, temperature))[0]
+    return rule.sharpness(visible, temperature) * (torch.diag(g) - torch.outer(g, g) / g.sum())
+
+
+def spectral_norms(
+    rule: Normaliser,
+    logits: torch.Tensor,
+    visible: torch.Tensor,
+    temperature: float = 1.0,
+    weights: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, float]:
+    """|J|_2 of every row, (R,) float64, and the largest relative residual of an iteration (0 where there is none).
+
+    ``weights`` are the rule's own at these logits, where they are known already.
+
+    Exact to rounding for all rules but SA-Softmax. There the largest eigenvalue of J^T J is found by Lanczos' iteration
+    from a fixed start, until the relative residual is `RESIDUAL` or 80 steps are done: some singular value lies within
+    half of the residual, relative. Norms below 1e-9 of the largest d_i (`_corrections`) are only known to be so small.
+    """
+    if rule.kind == "SA-Softmax":
+        parts = _corrections(rule, logits, visible, temperature)
+        start = np.random.default_rng(0).standard_normal(logits.shape[1])  # the same at every call
+        norms, residuals = _largest_singular_value(
+            *(part.detach().cpu().numpy() for part in parts), visible.cpu().numpy(), start
+        )
+        return torch.from_numpy(norms).to(logits.device), float(residuals.max())
+    g = _slopes(rule, rule.weights(logits, visible, temperature) if weights is None else weights)
+    total = g.sum(1, keepdim=True)
+    if rule.kind == "sparsemax":  # p is uniform: the norm of softmax's Jacobian is 1 / support there
+        norms = (total[:, 0] > 1).double()
+    else:
+        norms = kernels.gradient_rows(g / total, visible)[0] * total[:, 0]
+    return norms * rule.sharpness(visible, temperature), 0.0
+
+
+def _slopes(rule: Normaliser, weights: torch.Tensor) -> torch.Tensor:
+    """g of the module's formula."""
+    if rule.kind == "sparsemax":
+        return (weights > 0).double()
+    return weights.sqrt() if rule.kind == "1.5-entmax" else weights
+
+
+def _corrections(rule, logits, visible, temperature):
+    """J of SA-Softmax as diag(d) - sum_k u_k v_k^T: d (R, L), u and v (R, 2, L).
+
+    With a = softmax(l/T), f the factor and D its denominator: d = a f / T + a / D, u_1 = a f, v_1 = a / T + e_max / D,
+    u_2 = a (1 - f) / D, v_2 = e_min. e_max is left out where no logit is above zero, e_min where none is below, since
+    the factor's ends are zero there.
+    """
+    hidden = torch.arange(logits.shape[1], device=logits.device) >= visible[:, None]
+    low, high = span(logits, hidden)
+    per_width = torch.where(high > low, 1 / (high - low), 0.0)
+    f = factors(logits, hidden)
+    softmax = Normaliser("softmax").weights(logits, visible, temperature)
+    largest, smallest = torch.zeros_like(logits), torch.zeros_like(logits)
+    largest.scatter_(1, _place(logits, hidden), (high > 0).to(logits))
+    smallest.scatter_(1, _place(-logits, hidden), (low < 0).to(logits))
+    u = torch.stack([softmax * f, softmax * (1 - f) * per_width], 1)
+    v = torch.stack([softmax / temperature + largest * per_width, smallest], 1)
+    return softmax * (f / temperature + per_width), u, v
+
+
+def _place(logits: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
+    """Position of the largest visible logit of each row, (R, 1)."""
+    return logits.masked_fill(hidden, -torch.inf).argmax(1, keepdim=True)
+
+
+@njit(parallel=True, cache=True)
+def _largest_singular_value(diagonal, u, v, visible, start):
+    """Largest singular value of diag(d) - sum_k u_k v_k^T for every row, and the relative residual it was left at."""
+    rows = len(diagonal)
+    norms, residuals = np.zeros(rows), np.zeros(rows)
+    for r in prange(rows):
+        n = visible[r]
+        found, residual = _lanczos(diagonal[r, :n], u[r, :, :n], v[r, :, :n], start[:n])
+        norms[r] = np.sqrt(found)
+        residuals[r] = residual / max(found, (FLOOR * diagonal[r, :n].max()) ** 2)
+    return norms, residuals
+
+
+@njit(cache=True)
+def _lanczos(d, left, right, start):
+    """Largest eigenvalue of J^T J for J = diag(d) - sum_k left_k right_k^T, and its absolute residual.
+
+    Every new vector is made orthogonal to all earlier ones, twice, since one pass leaves rounding that grows.
+    """
+    steps = min(_STEPS, len(d))
+    basis = np.zeros((steps + 1, len(d)))
+    small = np.zeros((steps, steps))  # J^T J in that basis, tridiagonal
+    basis[0] = start / np.sqrt((start * start).sum())
+    value, residual = 0.0, 0.0
+    for k in range(steps):
+        image = _times(d, right, left, _times(d, left, right, basis[k]))
+        small[k, k] = (image * basis[k]).sum()
+        for _ in range(2):
+            image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
+        beta = np.sqrt((image * image).sum())
+        if k % 4 == 3 or k + 1 == steps or beta <= 1e-15 * small[0, 0]:
+            values, vectors = np.linalg.eigh(small[: k + 1, : k + 1])
+            value, residual = max(values[-1], 0.0), beta * abs(vectors[k, k])
+            if residual <= RESIDUAL * value or beta <= 1e-15 * small[0, 0]:
+                break
+        if k + 1 < steps:
+            small[k, k + 1] = small[k + 1, k] = beta
+            basis[k + 1] = image / beta
+    return value, residual
+
+
+@njit(cache=True)
+def _times(d, left, right, x):
+    """(diag(d) - sum_k left_k right_k^T) x."""
+    out = d * x
+    for k in range(len(left)):
+        out -= left[k] * (right[k] * x).sum()
+    return out
