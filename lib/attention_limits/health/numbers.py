@@ -54,7 +54,7 @@ def measure(
     over the rows with n > N, as Algorithm 3 compares them.
     """
     rows = [rows_at(seen.length, stride), rows_at(seen.length // 2, max(1, stride // 2))]
-    sizes = size_grid(seen.length)
+    sizes = size_grid(seen.length, top_n)
     table, curves = [], []
     vectors, shared = None, None
     for layer, head in heads:
@@ -84,9 +84,9 @@ def rows_at(length: int, stride: int) -> Tensor:
     return torch.arange(length, length // 2, -stride).flip(0)
 
 
-def size_grid(length: int) -> list[int]:
-    """N = 1, 2, 4, 8, ... and L - 1, the largest set that leaves a token out."""
-    return sorted({2**power for power in range((length - 1).bit_length())} | {length - 1})
+def size_grid(length: int, top_n: int) -> list[int]:
+    """N = 1, 2, 4, 8, ..., ``top_n``, and L - 1, the largest set that leaves a token out."""
+    return sorted({2**power for power in range((length - 1).bit_length())} | {top_n, length - 1})
 
 
 def head_weights(layer: Layer, head: int, visible: Tensor) -> tuple[Tensor, Tensor]:
