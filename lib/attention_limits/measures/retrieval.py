@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 import torch
 
 from attention_limits.capture import SPACES, Capture
 
-from .heads import Head, check_choice, check_numbers, heads
-
-_NUMBERS = ("precision", "recall", "f", "mass")
+from .heads import check_choice, check_numbers, heads
 
 
 def retrieval(
@@ -36,52 +34,40 @@ def retrieval(
     """
     check_choice("spaces", spaces, SPACES)
     top_ns = check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
-    table = []
-    for head in heads(capture, capture.length):
-        sums: dict[tuple[str, int], torch.Tensor] = {}
-        for space, top_n, values in _rows(capture, head, spaces, top_ns, stride, unit):
-            total = torch.cat([values.sum(1), values.new_tensor([values.shape[1]])])
-            sums[space, top_n] = sums.get((space, top_n), 0) + total
-        for space in spaces:
-            for top_n in top_ns:
-                *totals, rows = sums[space, top_n].tolist() if (space, top_n) in sums else [0]
+    table, numbers = [], ["precision", "recall", "f", "mass", "rows"]
+    for head in heads(capture, capture.length, spaces, unit=unit):
+        sums = {space: 0.0 for space in spaces}
+        for visible, weights in head.blocks(stride):
+            # A stable sort, so that of equal weights the lower position comes first, and masked columns come last.
+            order = weights.sort(dim=1, descending=True, stable=True).indices
+            rank = torch.empty_like(order).scatter_(
+                1, order, torch.arange(len(order[0]), device=order.device).expand_as(order)
+            )
+            for space in spaces:
+                sums[space] = sums[space] + _sums(weights, rank, visible, head.grams[space], top_ns)
+        for space, total in sums.items():
+            for top_n, (*totals, rows) in zip(top_ns, total.tolist(), strict=True):
                 if rows:
-                    means = {name: total / rows for name, total in zip(_NUMBERS, totals, strict=True)}
-                    key = {"layer": head.layer, "head": head.head, "space": space, "top_n": top_n}
-                    table.append(key | means | {"rows": int(rows)})
+                    means = dict(zip(numbers, [*(part / rows for part in totals), int(rows)], strict=True))
+                    table.append(
+                        {"layer": head.layer, "head": head.head, "space": space, "top_n": top_n} | means
+                    )
     return pd.DataFrame(table)
 
 
-def _rows(
-    capture: Capture, head: Head, spaces: Sequence[str], top_ns: Sequence[int], stride: int, unit: bool
-) -> Iterator[tuple[str, int, torch.Tensor]]:
-    """Per block, space and N: precision, recall, F and mass of the block's rows with n > N, (4, rows)."""
-    for visible, weights in head.blocks(stride):
-        # Before and after the move of the kernels to torch.
-        visible, weights = torch.as_tensor(visible), torch.as_tensor(weights)
-        seen = torch.arange(weights.shape[1], device=weights.device) < visible[:, None]
-        # Columns after the visible ones are zero: a stable sort leaves them behind a visible weight of zero.
-        order = weights.sort(dim=1, descending=True, stable=True).indices
-        for space in spaces:
-            x = capture.vectors(space, head.layer, head.head).to(weights)
-            if unit:
-                x = torch.nn.functional.normalize(x, dim=1, eps=1e-300)
-            for top_n in top_ns:
-                kept = visible > top_n
-                if kept.any():
-                    chosen = torch.zeros_like(seen).scatter_(1, order[:, :top_n], True)
-                    yield space, top_n, _scores(weights[kept], chosen[kept], seen[kept], x, top_n)
-
-
-def _scores(weights, chosen, seen, x, top_n: int) -> torch.Tensor:
+def _sums(weights, rank, visible, gram, top_ns: Sequence[int]) -> torch.Tensor:
+    """Sums over a block's rows with n > N of precision, recall, F, mass and one: (number of N, 5)."""
+    sizes = torch.tensor(top_ns, device=weights.device)[:, None, None]
+    chosen = rank < sizes
+    others = ~chosen & (torch.arange(weights.shape[1], device=weights.device) < visible[:, None])
     selected = weights * chosen
-    s = selected @ x
     # |y_i - s|^2 - |s|^2: the same order as the distances, and the digits of small weights survive.
-    near = weights**2 * (x**2).sum(1) - 2 * weights * (s @ x.T)
-    farthest = near.masked_fill(~chosen, -torch.inf).amax(1, keepdim=True)
-    nearest_other = near.masked_fill(chosen | ~seen, torch.inf).amin(1, keepdim=True)
-    inside = (near <= farthest) & seen & ~chosen
-    precision = top_n / (top_n + inside.sum(1).to(weights))
-    recall = ((near < nearest_other) & chosen).sum(1).to(weights) / top_n
+    near = weights**2 * gram.diagonal() - 2 * weights * (selected @ gram)
+    farthest = near.masked_fill(~chosen, -torch.inf).amax(2, keepdim=True)
+    nearest_other = near.masked_fill(~others, torch.inf).amin(2, keepdim=True)
+    inside = ((near <= farthest) & others).sum(2).to(weights)
+    told = ((near < nearest_other) & chosen).sum(2).to(weights)
+    precision, recall = sizes[..., 0] / (sizes[..., 0] + inside), told / sizes[..., 0]
     f = 2 * precision * recall / (precision + recall)
-    return torch.stack([precision, recall, f, selected.sum(1)])
+    values = torch.stack([precision, recall, f, selected.sum(2), torch.ones_like(f)], dim=2)
+    return (values * (visible > sizes[..., 0])[..., None]).sum(1)
