@@ -92,7 +92,7 @@ class Report:
         """The paper's three guidelines, applied: each says what is the paper's and what is ours."""
         found, length = self.guidelines, self.settings["length"]
         watched, sharp = found["watch"], found["sharp"]
-        return "\n".join(
+        return rules.wrapped(
             [
                 "The paper: keep the active set sub-linear in the context length.",
                 f"  Measured: {found['top_k']} tokens hold 90 % of the weight in the median head at L = {length}, "
@@ -132,9 +132,8 @@ class Report:
 
     def __str__(self) -> str:
         given, total = self.settings, len(self.table)
-        shown = self.table.head(_SHOWN)[
-            ["layer", "head", "verdict", "watch", "sharp", *NUMBERS, "critical_n"]
-        ]
+        columns = ["layer", "head", "verdict", "watch", "sharp", *NUMBERS, "critical_n"]
+        shown = self.table.head(_SHOWN)[columns].astype({"critical_n": object}).fillna({"critical_n": "none"})
         left_out = f"\n... and {total - _SHOWN} more heads in .table" if total > _SHOWN else ""
         return "\n".join(
             [

@@ -6,7 +6,8 @@ the order of the rules are this companion's, and each says why.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 MARGIN = 0.05  # a head whose verdict would change if one of its numbers moved by this much is one to watch
@@ -96,4 +97,9 @@ def sharp_rule() -> str:
 def printed() -> str:
     """All rules as text, in the order in which they are tried."""
     lines = [f"{place}. {rule}" for place, rule in enumerate(RULES, 1)]
-    return "\n".join([*lines, f"{len(RULES) + 1}. {OTHERWISE}: otherwise", watch_rule(), sharp_rule()])
+    return wrapped([*lines, f"{len(RULES) + 1}. {OTHERWISE}: otherwise", watch_rule(), sharp_rule()])
+
+
+def wrapped(lines: Iterable[str]) -> str:
+    """Lines of at most a hundred characters, what goes over on indented ones."""
+    return "\n".join(textwrap.fill(line, 100, subsequent_indent="    ") for line in lines)
