@@ -31,6 +31,7 @@ SETTINGS: dict[str, dict] = {
     "algorithm-3": {"lengths": [16, 32, 64], "largest_n": 8, "windows": 1, "stride": 4},
     "algorithm-4": {"length": 64, "top_ns": [1, 4, 16, 32], "windows": 1},
     "algorithm-5": {"length": 32, "windows": 1, "stride": 4},
+    "health": {"length": 64, "top_n": 8, "windows": 1, "stride": 4},
 }
 
 

@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--top-n", type=int, default=16, help="N of N_s/N, at most half of the window")
     parser.add_argument(
-        "--stride", type=int, help="keep the last of every so many rows (default: 16 rows are left)"
+        "--stride", type=int, help="keep the last of every so many rows (default: 32 rows are left)"
     )
     parser.add_argument("--space", default="hidden", choices=SPACES, help="what x_i is")
     parser.add_argument("--heads", nargs="+", type=_place, metavar="LAYER.HEAD", help="only these heads")

@@ -3,7 +3,7 @@
 Format (schema 1)::
 
     {"schema": 1, "kind": "attention health",
-     "settings": {"model": "name", "text": "name", "length": 256, "windows": 1, "rows": 16, "stride": 8, "top_n": 16,
+     "settings": {"model": "name", "text": "name", "length": 256, "windows": 1, "rows": 32, "stride": 4, "top_n": 16,
                   "space": "hidden"},
      "rules": [{"verdict": "sink", "column": "first", "threshold": 0.5, "below": false, "why": "..."}, ...],
      "counts": {"selective": 3, "saturated": 2, "diffuse": 0, "sink": 3},

@@ -17,7 +17,7 @@ from attention_limits.sources import Model, Text
 from .numbers import measure, rows_at
 from .report import Report, judged
 
-_ROWS = 16  # rows of a window that are measured unless `stride` says otherwise
+_ROWS = 32  # rows of a window that are measured unless `stride` says otherwise
 
 
 @dataclass
@@ -49,7 +49,7 @@ def check(
 
     Read are ``windows`` consecutive windows of ``length`` tokens; of ids, the first ``length`` tokens (all of them if
     there are fewer) of the first ``windows`` rows. ``stride`` keeps the last of every so many rows of a window
-    (default: 16 rows are left); ``top_n`` is the N of N_s/N, at most half of the window; ``space`` is what x_i is.
+    (default: 32 rows are left); ``top_n`` is the N of N_s/N, at most half of the window; ``space`` is what x_i is.
 
     Raises ValueError, naming parameter and allowed values, before the forward pass; SourceError and CaptureError as
     loading and capturing do.
