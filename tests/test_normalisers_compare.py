@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from attention_limits import normalisers as nm
@@ -58,7 +59,7 @@ def test_separability_equals_exact_rational_arithmetic(seen, space):  # noqa: F8
     found = nm.separability(seen, RULES, top_ns=TOP_NS, spaces=[space], stride=8)
     assert len(found) == 2 * 4 * len(RULES) * len(TOP_NS)
     for line in found[found["head"] == 2 - found.layer].to_dict("records"):
-        rule, ratios, positives = BY_NAME[line["normaliser"]], [], []
+        rule, ratios, own, matched = BY_NAME[line["normaliser"]], [], [], []
         x = seen.vectors(space, line["layer"], line["head"]).double().numpy()
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
         for logits in rows_of(seen, line["layer"], line["head"], 8):
@@ -66,13 +67,15 @@ def test_separability_equals_exact_rational_arithmetic(seen, space):  # noqa: F8
             if n <= line["top_n"]:
                 continue
             # The rule's own float64 weights, so that only the geometry is compared.
-            w = rule.weights(torch.tensor([logits], dtype=torch.float64), torch.tensor([n]))[0].numpy()
-            chosen, told, _ = plain_row(w, x[:n], line["top_n"])
-            ratios.append(np.mean(told))
-            positives.append(sum(told) / max(1, sum(w[i] > 0 for i in chosen)))
+            row = torch.tensor([logits], dtype=torch.float64), torch.tensor([n])
+            w, soft = (one.weights(*row)[0].numpy() for one in (rule, RULES[0]))
+            ratios.append(np.mean(plain_row(w, x[:n], line["top_n"])[1]))
+            smaller = min(line["top_n"], max(1, int((w > 0).sum())))
+            own.append(np.mean(plain_row(w, x[:n], smaller)[1]))
+            matched.append(np.mean(plain_row(soft, x[:n], smaller)[1]))
         assert line["rows"] == len(ratios)
-        assert line["ratio"] == pytest.approx(np.mean(ratios), abs=1e-12)
-        assert line["ratio_positive"] == pytest.approx(np.mean(positives), abs=1e-12)
+        got = [line[name] for name in ("ratio", "own", "matched")]
+        assert got == pytest.approx([np.mean(part) for part in (ratios, own, matched)], abs=1e-12)
 
 
 def test_which_zero_weights_are_selected_does_not_matter():
@@ -132,3 +135,76 @@ def test_senseless_parameters_are_refused(seen, function, change, message):  # n
     }[function]
     with pytest.raises(ValueError, match=message):
         function(seen, RULES, **{**given, **change})
+
+
+# --- the verdicts ----------------------------------------------------------------------------------------------------
+def made_up(exponent=-0.2, own=0.9, ratio=0.7, norm=2.0, windows=(0, 1)):
+    """Tables of two heads in which rule `b` has the given numbers and softmax 0.6 of -1, 0.8 and 2."""
+    weights, geometry, norms = [], [], []
+    for window in windows:
+        for head in (0, 1):
+            for name in ("softmax", "b"):
+                key = {"window": window, "layer": 0, "head": head, "normaliser": name}
+                power = exponent if name == "b" else -0.6
+                weights += [key | {"length": n, "keys": float(n), "largest": n**power} for n in (8, 16, 64)]
+                numbers = (ratio, own, 0.8) if name == "b" else (0.8, 0.8, 0.8)
+                named = dict(zip(("ratio", "own", "matched"), numbers, strict=True))
+                geometry.append(key | {"space": "hidden", "top_n": 16} | named)
+                norms.append(
+                    key | {"temperature": 0.1, "spectral": norm + head if name == "b" else 2.0 + head}
+                )
+    return [pd.DataFrame(part) for part in (weights, geometry, norms)]
+
+
+def test_judge_on_made_up_tables():
+    lines = nm.judge(*made_up(norm=4.0), top_n=16, temperature=0.1).set_index(
+        ["normaliser", "limit", "selection"]
+    )
+    assert (lines.loc["softmax"].word == "unchanged").all()
+    got = lines.loc["b"]
+    assert got.number.to_dict() == pytest.approx(
+        {
+            ("length", ""): 0.4,
+            ("geometry", "top N"): -0.1,
+            ("geometry", "own support"): 0.1,
+            ("gradient", ""): 9 / 5,
+        }
+    )
+    assert got.word.tolist() == ["relaxed", "worse", "relaxed", "worse"]
+    np.testing.assert_allclose(got[["low", "high"]].T, [got.number, got.number])  # both windows are the same
+
+
+def test_judge_without_three_lengths_has_no_power_and_with_one_window_no_interval():
+    weights, geometry, norms = made_up(windows=(0,))
+    lines = nm.judge(weights[weights.length < 20], geometry, norms, top_n=16, temperature=0.1)
+    assert set(lines.limit) == {"geometry", "gradient"} and lines[["low", "high"]].isna().all().all()
+    for wrong in ({"top_n": 5, "temperature": 0.1}, {"top_n": 16, "temperature": 0.3}):
+        with pytest.raises(KeyError, match="was not measured"):
+            nm.judge(weights, geometry, norms, **wrong)
+
+
+def test_all_tables_together_and_parameters_refused_before_any_is_made(seen, monkeypatch):  # noqa: F811
+    given = {
+        "lengths": LENGTHS,
+        "top_ns": TOP_NS,
+        "temperatures": [0.1, 1.0],
+        "spaces": ["value"],
+        "stride": 5,
+    }
+    weights, geometry, norms = nm.compare(seen, RULES, **given)
+    pd.testing.assert_frame_equal(weights, nm.scaling(seen, RULES, lengths=LENGTHS, top_ns=TOP_NS, stride=5))
+    again = nm.separability(seen, RULES, top_ns=TOP_NS, spaces=["value"], stride=10)
+    pd.testing.assert_frame_equal(geometry, again)
+    pd.testing.assert_frame_equal(norms, nm.sensitivity(seen, RULES, temperatures=[0.1, 1.0], stride=40))
+    monkeypatch.setattr(
+        "attention_limits.normalisers.comparison.scaling", None
+    )  # calling it would raise TypeError
+    for change in (
+        {"stride": 6},
+        {"temperatures": [0]},
+        {"spaces": []},
+        {"top_ns": [40]},
+        {"lengths": [1, 9]},
+    ):
+        with pytest.raises(ValueError, match=next(iter(change))):
+            nm.compare(seen, RULES, **{**given, **change})

@@ -4,11 +4,14 @@ softmax, sparsemax and 1.5-entmax, Scalable-Softmax (SSMax) and Self-Adjust Soft
 captured logits. The model was trained with softmax: another rule put in its place is measured, not a trained model.
 """
 
-from .compare import compare, scaling, sensitivity, separability
+from .comparison import compare
 from .extremes import largest_weight, limit_weight
+from .geometry import separability
+from .gradients import sensitivity
 from .jacobians import jacobian, spectral_norms
 from .rules import Normaliser, normalisers
 from .verdicts import THRESHOLDS, Threshold, judge, powers
+from .weights import scaling
 
 __all__ = [
     "THRESHOLDS",

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numba import njit, prange
 
 from attention_limits import kernels
 
 from .rules import Normaliser, factors, span
 
-RESIDUAL = 1e-9  # where the Lanczos iteration stops: |J^T J v - t v| <= RESIDUAL * t for a unit vector v
+RESIDUAL = 1e-7  # where the Lanczos iteration stops: |J^T J v - t v| <= RESIDUAL * t for a unit vector v
 FLOOR = 1e-9  # norms below this share of the largest d_i of `_corrections` are rounding of what cancels there
 _STEPS = 80
 
@@ -50,12 +49,11 @@ def spectral_norms(
     half of the residual, relative. Norms below 1e-9 of the largest d_i (`_corrections`) are only known to be so small.
     """
     if rule.kind == "SA-Softmax":
-        parts = _corrections(rule, logits, visible, temperature)
+        hidden = torch.arange(logits.shape[1], device=logits.device) >= visible[:, None]
         start = np.random.default_rng(0).standard_normal(logits.shape[1])  # the same at every call
-        norms, residuals = _largest_singular_value(
-            *(part.detach().cpu().numpy() for part in parts), visible.cpu().numpy(), start
-        )
-        return torch.from_numpy(norms).to(logits.device), float(residuals.max())
+        start = torch.from_numpy(start).to(logits.device).expand(logits.shape).masked_fill(hidden, 0.0)
+        norms, residuals = _largest_singular_value(*_corrections(rule, logits, visible, temperature), start)
+        return norms, float(residuals.max())
     g = _slopes(rule, rule.weights(logits, visible, temperature) if weights is None else weights)
     total = g.sum(1, keepdim=True)
     if rule.kind == "sparsemax":  # p is uniform: the norm of softmax's Jacobian is 1 / support there
@@ -97,51 +95,38 @@ def _place(logits: torch.Tensor, hidden: torch.Tensor) -> torch.Tensor:
     return logits.masked_fill(hidden, -torch.inf).argmax(1, keepdim=True)
 
 
-@njit(parallel=True, cache=True)
-def _largest_singular_value(diagonal, u, v, visible, start):
-    """Largest singular value of diag(d) - sum_k u_k v_k^T for every row, and the relative residual it was left at."""
-    rows = len(diagonal)
-    norms, residuals = np.zeros(rows), np.zeros(rows)
-    for r in prange(rows):
-        n = visible[r]
-        found, residual = _lanczos(diagonal[r, :n], u[r, :, :n], v[r, :, :n], start[:n])
-        norms[r] = np.sqrt(found)
-        residuals[r] = residual / max(found, (FLOOR * diagonal[r, :n].max()) ** 2)
-    return norms, residuals
+def _largest_singular_value(
+    diagonal: torch.Tensor, u: torch.Tensor, v: torch.Tensor, start: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Largest singular value of J = diag(d) - sum_k u_k v_k^T for every row, and the relative residual it was left at.
 
-
-@njit(cache=True)
-def _lanczos(d, left, right, start):
-    """Largest eigenvalue of J^T J for J = diag(d) - sum_k left_k right_k^T, and its absolute residual.
-
-    Every new vector is made orthogonal to all earlier ones, twice, since one pass leaves rounding that grows.
+    Lanczos' iteration on J^T J, all rows at once; ``start``: (R, L). Every new vector is made orthogonal to all earlier
+    ones, twice, since one pass leaves rounding that grows. A row whose vectors are exhausted goes on with zeros.
     """
-    steps = min(_STEPS, len(d))
-    basis = np.zeros((steps + 1, len(d)))
-    small = np.zeros((steps, steps))  # J^T J in that basis, tridiagonal
-    basis[0] = start / np.sqrt((start * start).sum())
-    value, residual = 0.0, 0.0
-    for k in range(steps):
-        image = _times(d, right, left, _times(d, left, right, basis[k]))
-        small[k, k] = (image * basis[k]).sum()
+    rows, length = start.shape
+    basis = start.new_empty(rows, _STEPS + 1, length)
+    basis[:, 0] = start / torch.linalg.vector_norm(start, dim=1, keepdim=True)
+    small = start.new_zeros(rows, _STEPS, _STEPS)  # J^T J in that basis, tridiagonal
+    for k in range(_STEPS):
+        image = _times(diagonal, v, u, _times(diagonal, u, v, basis[:, k]))
+        small[:, k, k] = (image * basis[:, k]).sum(1)
+        seen = basis[:, : k + 1]
         for _ in range(2):
-            image -= basis[: k + 1].T @ (basis[: k + 1] @ image)
-        beta = np.sqrt((image * image).sum())
-        if k % 4 == 3 or k + 1 == steps or beta <= 1e-15 * small[0, 0]:
-            values, vectors = np.linalg.eigh(small[: k + 1, : k + 1])
-            value, residual = max(values[-1], 0.0), beta * abs(vectors[k, k])
-            if residual <= RESIDUAL * value or beta <= 1e-15 * small[0, 0]:
+            image = image - ((seen @ image[:, :, None]).mT @ seen)[:, 0]
+        beta = torch.linalg.vector_norm(image, dim=1)
+        beta = beta.where(beta > 1e-14 * small[:, : k + 1].amax((1, 2)), 0.0)
+        if k % 4 == 3 or k + 1 == _STEPS:
+            values, vectors = torch.linalg.eigh(small[:, : k + 1, : k + 1])
+            square, residual = values[:, -1].clamp(min=0), beta * vectors[:, -1, -1].abs()
+            relative = residual / torch.maximum(square, (FLOOR * diagonal.amax(1)) ** 2)
+            if (relative <= RESIDUAL).all():
                 break
-        if k + 1 < steps:
-            small[k, k + 1] = small[k + 1, k] = beta
-            basis[k + 1] = image / beta
-    return value, residual
+        if k + 1 < _STEPS:
+            small[:, k, k + 1] = small[:, k + 1, k] = beta
+        basis[:, k + 1] = torch.where(beta > 0, 1 / beta, 0.0)[:, None] * image
+    return square.sqrt(), relative
 
 
-@njit(cache=True)
-def _times(d, left, right, x):
-    """(diag(d) - sum_k left_k right_k^T) x."""
-    out = d * x
-    for k in range(len(left)):
-        out -= left[k] * (right[k] * x).sum()
-    return out
+def _times(d: torch.Tensor, left: torch.Tensor, right: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """(diag(d) - sum_k left_k right_k^T) x on every row."""
+    return d * x - ((right @ x[:, :, None]).mT @ left)[:, 0]

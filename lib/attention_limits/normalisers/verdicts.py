@@ -45,7 +45,7 @@ THRESHOLDS = {
         "length, the same tolerance as for claim C2.",
     ),
     "geometry": Threshold(
-        "N_s/N minus softmax's, N = 16 (median over heads)",
+        "N_s/N minus softmax's at the same N, N = 16 (median over heads)",
         0.05,
         -0.05,
         "0.05 is a third of the paper's band of 0.70 to 0.85, and less than one token of sixteen (0.0625).",
@@ -62,38 +62,37 @@ THRESHOLDS = {
 def judge(
     weights: pd.DataFrame, geometry: pd.DataFrame, norms: pd.DataFrame, *, top_n: int, temperature: float
 ) -> pd.DataFrame:
-    """One line per rule, limit and space (geometry only): its number, 95 % interval over windows, and the word.
+    """One line per rule, limit, space and selection: its number, 95 % interval over windows, and the word.
 
-    The three tables are those of `compare` with a column ``window``. ``top_n`` and ``temperature`` must be among the
-    measured ones. Columns: normaliser, limit, space ("" but for geometry), number, low, high (NaN for one window),
-    word. Fewer than three lengths give no power of L, and then no line for the length. Raises KeyError for an N or a
-    temperature that was not measured.
+    Space and selection are "" but for geometry, which has two selections: ``top N`` compares N_s/N at N = ``top_n``;
+    ``own support`` selects only tokens with a weight above zero, and takes softmax at that smaller number of tokens.
+
+    The three tables are those of `compare` with a column ``window``. Columns: normaliser, limit, space, selection,
+    number, low, high (NaN for one window), word. Fewer than three lengths give no power of L, and then no line for the
+    length. Raises KeyError for a ``top_n`` or ``temperature`` that was not measured.
     """
-    found = [("length", "", powers(weights))] if weights.length.nunique() > 2 else []
-    for space, part in geometry[geometry.top_n == top_n].groupby("space", sort=False):
-        found.append(("geometry", space, _heads_by_rule(part, "ratio")))
-    cold = _heads_by_rule(norms[norms.temperature == temperature], "spectral")
-    if cold.empty or len(found) < 1 + (weights.length.nunique() > 2):
+    cold = norms[norms.temperature == temperature]
+    chosen = geometry[geometry.top_n == top_n]
+    if cold.empty or chosen.empty:
         raise KeyError(f"N = {top_n} or T = {temperature} was not measured")
-    gains = [
-        (limit, space, table.sub(table["softmax"], axis=0).groupby("window").median())
-        for limit, space, table in found
-    ]
-    means = cold.groupby("window").mean()
-    gains.append(("gradient", "", means.div(means["softmax"], axis=0)))
+    gains = []
+    if weights.length.nunique() > 2:
+        table = powers(weights)
+        gains.append(("length", "", "", table.sub(table["softmax"], axis=0).groupby("window").median()))
+    for space, part in chosen.groupby("space", sort=False):
+        ratio = _heads_by_rule(part, "ratio")
+        gain = {"top N": ratio.sub(ratio["softmax"], axis=0)}
+        gain["own support"] = _heads_by_rule(part, "own") - _heads_by_rule(part, "matched")
+        gains += [("geometry", space, name, table.groupby("window").median()) for name, table in gain.items()]
+    means = _heads_by_rule(cold, "spectral").groupby("window").mean()
+    gains.append(("gradient", "", "", means.div(means["softmax"], axis=0)))
     lines = []
-    for limit, space, by_window in gains:
+    for limit, space, selection, by_window in gains:
         for name, values in by_window.items():
             number, low, high = statistics.interval(values)
-            line = {
-                "normaliser": name,
-                "limit": limit,
-                "space": space,
-                "number": number,
-                "low": low,
-                "high": high,
-            }
-            lines.append(line | {"word": THRESHOLDS[limit].word(number)})
+            key = {"normaliser": name, "limit": limit, "space": space, "selection": selection}
+            word = THRESHOLDS[limit].word(number)
+            lines.append(key | {"number": number, "low": low, "high": high, "word": word})
     return pd.DataFrame(lines)
 
 
