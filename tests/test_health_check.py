@@ -238,9 +238,24 @@ def test_guidelines_follow_from_the_table(report):
     assert found["watch"] == [[r["layer"], r["head"]] for r in table.to_dict("records") if r["watch"]]
     advice = " ".join(report.advice.split())
     assert f"Suggested top-k (ours): {found['top_k']} for the median head" in advice
-    assert ("(sub-linear)" in advice) == (found["growth"] < 1)
+    assert f"the median grows like L^{found['growth']:.2f} ({report.pace})" in advice
     assert advice.count("The paper:") == 3
     assert max(map(len, [*report.advice.splitlines(), *report.rules.splitlines()])) <= 100
+
+
+@pytest.mark.parametrize(
+    ("here", "half", "pace"),
+    [
+        (80, 50, "sub-linear"),
+        (91, 49, "sub-linear"),
+        (99, 50, "about linear"),
+        (110, 50, "faster than linear"),
+    ],
+)
+def test_pace_of_the_active_set(report, here, half, pace):
+    given = health.Report(report.settings, report.table.assign(mass90=float(here), mass90_half=float(half)))
+    assert given.pace == pace
+    assert given.guidelines["growth"] == pytest.approx(np.log2(here / half))
 
 
 def test_a_printed_report_says_everything(report):

@@ -88,6 +88,14 @@ class Report:
         }
 
     @property
+    def pace(self) -> str:
+        """The growth in words; a power within 0.1 of one is about linear, since ``mass90`` counts whole tokens."""
+        growth = self.guidelines["growth"]
+        return (
+            "about linear" if abs(growth - 1) <= 0.1 else "sub-linear" if growth < 1 else "faster than linear"
+        )
+
+    @property
     def advice(self) -> str:
         """The paper's three guidelines, applied: each says what is the paper's and what is ours."""
         found, length = self.guidelines, self.settings["length"]
@@ -97,7 +105,7 @@ class Report:
                 "The paper: keep the active set sub-linear in the context length.",
                 f"  Measured: {found['top_k']} tokens hold 90 % of the weight in the median head at L = {length}, "
                 f"{found['top_k_most']} in the head at the 90 % quantile. From L/2 to L the median grows like "
-                f"L^{found['growth']:.2f} ({'sub-linear' if found['growth'] < 1 else 'not sub-linear'}).",
+                f"L^{found['growth']:.2f} ({self.pace}).",
                 f"  Suggested top-k (ours): {found['top_k']} for the median head, {found['top_k_most']} if one k "
                 "serves nine heads in ten.",
                 "The paper: watch entropy and N_s/N.",
