@@ -12,11 +12,12 @@ from attention_limits.intervention import (
     loss,
     loss_curve,
     sampled_heads,
+    spread_windows,
     untouched,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_capture import SMALL, built, gpt2, llama, some_ids
+from test_capture import SMALL, Words, built, gpt2, llama, some_ids
 
 MODELS = pytest.mark.parametrize("model", [gpt2, llama], ids=["gpt2", "llama"])
 LENGTH = 24
@@ -314,6 +315,15 @@ def test_sampled_heads_are_spread_evenly(step, per_layer, expected):
     assert sampled_heads(gpt2(n_layer=3), step, per_layer) == expected
 
 
+def test_spread_windows_leave_out_what_lies_between():
+    model = gpt2()
+    model.tokenizer = Words()
+    text = " ".join("x" * (1 + i % 90) for i in range(200))
+    every = capture.windows(Words(), text, 10, 9)
+    assert torch.equal(spread_windows(model, text, 10, 3, 4), every[[0, 4, 8]])
+    assert torch.equal(spread_windows(model, text, 10, 9, 1), every)
+
+
 # --- what is refused -----------------------------------------------------------------------------------------------
 
 
@@ -323,6 +333,12 @@ def test_sampled_heads_are_spread_evenly(step, per_layer, expected):
         (lambda: Selection(2, "top"), "rule is 'top'; it must be one of unchanged, renormalised, random"),
         (lambda: Selection(0, "renormalised"), "top_n is 0; it must be at least 1"),
         (lambda: Selection(-1), "top_n is -1"),
+        (lambda: Selection(2, seed=-1), "seed is -1; it must be at least 0"),
+        (
+            lambda: spread_windows(gpt2(), "a b c", 2, 0, 1),
+            "windows is 0 and apart is 1; both must be at least 1",
+        ),
+        (lambda: spread_windows(gpt2(), "a b c", 2, 1, 0), "windows is 1 and apart is 0"),
         (lambda: Selection(2, heads=frozenset()), "heads is empty"),
         (lambda: loss(gpt2(), some_ids(9), targets=9), "targets is 9; a window of 9 tokens has 1 to 8"),
         (lambda: loss(gpt2(), some_ids(9), targets=0), "targets is 0"),

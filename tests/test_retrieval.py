@@ -93,6 +93,8 @@ def test_one_key_that_has_all_the_weight_is_found_and_equal_tokens_are_not():
     [
         ({"top_ns": [LENGTH]}, rf"top_ns are \[{LENGTH}\].* from 1 to {LENGTH - 1}"),
         ({"top_ns": [0]}, r"top_ns are \[0\]"),
+        ({"stride": 0}, f"stride is 0; it must be from 1 to {LENGTH}"),
+        ({"stride": LENGTH + 1}, f"stride is {LENGTH + 1}"),
         ({"spaces": ["values"]}, "spaces is .*values.*out of hidden, embedding, value"),
     ],
 )

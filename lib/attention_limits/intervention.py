@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
-from attention_limits.capture import CaptureError, _check_context
+from attention_limits.capture import CaptureError, _check_context, windows
 from attention_limits.measures.heads import check_choice, check_numbers
 from attention_limits.selection import RULES, Selection, selecting
 
@@ -28,6 +28,7 @@ __all__ = [
     "loss",
     "loss_curve",
     "sampled_heads",
+    "spread_windows",
     "untouched",
 ]
 _BLOCK = 1 << 22  # entries of the largest tensor of logits: 16 MiB of float32
@@ -98,6 +99,16 @@ def changes(
         divergences.append((p.exp() * (p - q)).sum(-1).cpu())
     _finite(model, torch.cat(rises))
     return torch.cat(rises), torch.cat(divergences)
+
+
+def spread_windows(model: Model, text: str, length: int, count: int, apart: int) -> torch.Tensor:
+    """``count`` windows of ``length`` tokens, each ``apart`` windows after the last: (count, length) int64.
+
+    As `capture.windows`, which takes consecutive ones. ValueError for numbers below 1.
+    """
+    if count < 1 or apart < 1:
+        raise ValueError(f"windows is {count} and apart is {apart}; both must be at least 1")
+    return windows(model.tokenizer, text, length, (count - 1) * apart + 1)[::apart]
 
 
 def loss_curve(

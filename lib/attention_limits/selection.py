@@ -43,6 +43,8 @@ class Selection:
             raise ValueError(f"rule is {self.rule!r}; it must be one of {', '.join(RULES)}")
         if self.top_n < (0 if self.rule == "unchanged" else 1):
             raise ValueError(f"top_n is {self.top_n}; it must be at least 1 (0 with rule 'unchanged')")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}; it must be at least 0")
         if self.heads is not None and not self.heads:
             raise ValueError("heads is empty; give (layer, head) pairs, or None for all heads")
 

@@ -29,11 +29,15 @@ def retrieval(
     of S, the same in every space.
 
     Columns: layer, head, space, top_n, those four as means over the rows with n > N, and ``rows``. ``stride`` keeps the
-    last of every ``stride`` rows. An N without rows is left out. Raises ValueError for a space or N that makes no
-    sense.
+    last of every ``stride`` rows. An N without rows is left out. Raises ValueError for a space, N or stride that makes
+    no sense.
     """
     check_choice("spaces", spaces, SPACES)
     top_ns = check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
+    if not 1 <= stride <= capture.length:
+        raise ValueError(
+            f"stride is {stride}; it must be from 1 to {capture.length}, the tokens in the window"
+        )
     table, numbers = [], ["precision", "recall", "f", "mass", "rows"]
     for head in heads(capture, capture.length, spaces, unit=unit):
         sums = {space: 0.0 for space in spaces}
