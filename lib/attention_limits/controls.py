@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch.nn.functional import normalize
 
 from attention_limits.capture import Capture
-from attention_limits.sources import Model
+from attention_limits.sources import Model, Provenance, pick_device
 
 
 def shuffled(model: Model, seed: int) -> Model:
@@ -46,3 +48,42 @@ def random_directions(seen: Capture, seed: int) -> Capture:
 
     layers = tuple(replace(layer, hidden=like(layer.hidden), v=like(layer.v)) for layer in seen.layers)
     return replace(seen, embedding=like(seen.embedding), layers=layers)
+
+
+# Architectures of about 124 million parameters: GPT-2's own, and Llama's parts (rotary positions, shared key/value
+# heads) in the same size. What is not said here is the default of the library that builds them.
+SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "gpt2": {"model_type": "gpt2"},
+    "llama": {
+        "model_type": "llama",
+        "vocab_size": 50257,
+        "num_hidden_layers": 12,
+        "hidden_size": 768,
+        "intermediate_size": 2048,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 4,
+        "max_position_embeddings": 8192,
+        "tie_word_embeddings": True,
+    },
+}
+
+
+def untrained(shape: str, seed: int, *, tokenizer: Any = None, device: str = "auto", **changes: Any) -> Model:
+    """A model of one of ``SHAPES`` with the random weights that training would begin with, in float32.
+
+    ``changes`` overrides entries of its configuration. Without a ``tokenizer`` it reads token ids only; one with a
+    smaller vocabulary than the model's may be lent to it. The weights depend on ``seed`` alone, not on the device.
+    Raises ValueError for a shape that is not in ``SHAPES``.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    if shape not in SHAPES:
+        raise ValueError(f"shape is {shape!r}; it must be one of {', '.join(SHAPES)}")
+    config = AutoConfig.for_model(**{**SHAPES[shape], **changes})
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
+    where, name = pick_device(device), f"{shape} shape, random weights (seed {seed})"
+    origin = "initialised here, not trained"
+    provenance = Provenance("model", name, name, revision="", sha256="", size=0, licence="", origin=origin)
+    return Model(module.eval().to(where), tokenizer, where, provenance)

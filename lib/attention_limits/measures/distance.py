@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -46,9 +48,9 @@ def distances(
     totals = torch.tensor(lengths if "full" in supports else [], dtype=torch.int64)
     wanted = torch.tensor(top_ns)
     extra = 5 * (1 + len(totals)) * len(wanted)
-    parts = []
+    parts: list[tuple[dict, torch.Tensor]] = []
     for head in heads(capture, lengths[-1], spaces):
-        sums: dict[str, torch.Tensor | float] = dict.fromkeys(spaces, 0.0)
+        sums = dict.fromkeys(spaces, 0.0)
         for visible, weights in head.blocks(stride, extra):
             order = kernels.top_rows(weights, visible, top_ns[-1])
             for space in spaces:
@@ -57,8 +59,8 @@ def distances(
                 sums[space] = sums[space] + _sums(found, visible, supports, lengths, wanted)
         for space in spaces:
             key = {"layer": head.layer, "head": head.head, "space": space}
-            parts.append(_means(sums[space], key, supports, lengths, top_ns))
-    return pd.concat(parts, ignore_index=True)
+            parts.append((key, sums[space]))
+    return _table(parts, supports, lengths, top_ns)
 
 
 def _sums(
@@ -96,18 +98,24 @@ def _sums(
     return sums
 
 
-def _means(
-    sums: torch.Tensor, key: dict, supports: Sequence[str], lengths: Sequence[int], top_ns: Sequence[int]
+def _table(
+    parts: Sequence[tuple[dict, torch.Tensor]],
+    supports: Sequence[str],
+    lengths: Sequence[int],
+    top_ns: Sequence[int],
 ) -> pd.DataFrame:
-    """The sums of one head as a table, a row per support, length and N that any token counts for."""
-    means = sums[:7] / sums[7]
-    means[6] = sums[6] / sums[10]
-    readings = pd.MultiIndex.from_product(
-        [supports, lengths, top_ns], names=["support", "length", "top_n"]
-    ).to_frame(index=False)
-    table = readings.assign(**dict(zip(_NUMBERS, means.flatten(1).cpu().numpy(), strict=True)))
-    counts = sums[7:10].flatten(1).cpu().numpy().astype(int)
-    table = table.assign(**dict(zip(_COUNTS, counts, strict=True)))
-    for place, (name, value) in enumerate(key.items()):
-        table.insert(place, name, value)
-    return table[table.rows > 0]
+    """The sums of every head as means in one table, a row per support, length and N that any token counts for."""
+    sums = torch.stack([part for _, part in parts]).flatten(2).cpu().numpy()  # (heads, 11, readings)
+    kept = (sums[:, 7] > 0).ravel()
+    readings = [
+        (*key.values(), *reading) for key, _ in parts for reading in product(supports, lengths, top_ns)
+    ]
+    names = [*parts[0][0], "support", "length", "top_n"]
+    table = pd.DataFrame([line for line, keep in zip(readings, kept, strict=True) if keep], columns=names)
+    numbers = sums.transpose(1, 0, 2).reshape(len(sums[0]), -1)[:, kept]
+    for place, name in enumerate(_NUMBERS):
+        with np.errstate(invalid="ignore"):  # no token with d > 0
+            table[name] = numbers[place] / numbers[10 if name == "tightness" else 7]
+    for place, name in enumerate(_COUNTS):
+        table[name] = numbers[7 + place].astype(int)
+    return table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pandas as pd
@@ -49,6 +49,8 @@ def sensitivity(
         for visible, own in logit_blocks(head.source, head.head, head.length, stride):
             # Drawn on the CPU, so that every device sees the same directions.
             directions = torch.from_numpy(rng.standard_normal(own.shape)).to(own.device)
+            kept = visible > 1
+            visible, own, directions = visible[kept], own[kept], directions[kept]
             directions = kernels.unit_rows(directions, visible)
             for kind in logits:
                 scores = kernels.hide(own if kind == "model" else own / head.source.scale, visible)
@@ -68,26 +70,24 @@ def sensitivity(
     return pd.DataFrame(table)
 
 
-def _block(scores, directions, visible, temperature, epsilons):
-    """Sums over the rows of a block with two or more keys, per eps: five numbers, rows, and both violation counts."""
-    kept = visible > 1
+def _block(
+    scores: torch.Tensor,
+    directions: torch.Tensor,
+    visible: torch.Tensor,
+    temperature: float,
+    epsilons: Sequence[float],
+) -> Iterator[tuple[float, torch.Tensor]]:
+    """Sums over the rows of a block, per eps: five numbers, the rows, and both counts of violations, (8,) float64."""
     weights = kernels.softmax_rows(scores, visible, temperature)
-    spectral, frobenius, corrected = kernels.gradient_rows(weights, visible) / temperature
+    norms = kernels.gradient_rows(weights, visible) / temperature
+    spectral, frobenius, corrected = norms
     most, slack = 0.5 / temperature, 1 + TOLERANCE
-    printed = spectral > min(0.25 / temperature, math.sqrt(2)) * slack
+    over = (spectral > corrected * slack) | (frobenius > most * slack)
+    printed = (spectral > min(0.25 / temperature, math.sqrt(2)) * slack).sum()
+    sums = torch.stack((spectral, frobenius, frobenius / visible.double().sqrt(), corrected)).sum(dim=1)
     for epsilon in epsilons:
         g = kernels.moved_rows(scores, weights, directions, temperature, epsilon)
         # The difference of two weights near one carries 1e-16 / eps of rounding.
-        broken = g > min(most, math.sqrt(2) / epsilon) * slack + 1e-15 / epsilon
-        broken |= (spectral > corrected * slack) | (frobenius > most * slack)
-        numbers = (
-            g,
-            spectral,
-            frobenius,
-            frobenius / visible.double().sqrt(),
-            corrected,
-            kept,
-            broken,
-            printed,
-        )
-        yield epsilon, torch.stack([part[kept].sum().double() for part in numbers])
+        broken = (over | (g > min(most, math.sqrt(2) / epsilon) * slack + 1e-15 / epsilon)).sum()
+        counts = torch.stack((torch.full_like(broken, len(visible)), broken, printed))
+        yield epsilon, torch.cat((g.sum()[None], sums, counts))
