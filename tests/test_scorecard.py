@@ -29,6 +29,7 @@ SIDES = {
     "1/T": ([-0.9, -1, -1.1], [-0.89, -1.11, 0]),
     "two orders": ([1.5, 2, 4], [1.49, 0]),
     "one order": ([1, 2], [0.99, -1]),
+    "relaxes one": ([1, 2, 3], [0]),
 }
 
 
@@ -96,6 +97,8 @@ SPACE = [{"space": "hidden", "support": "causal"}, {"space": "value", "support":
 LEVEL = [space | {"level": level} for space in SPACE for level in (0.01, 0.05)]
 STEP = [{"logits": "model", "epsilon": epsilon} for epsilon in (0.001, 0.1)]
 TOP_N = [space | {"top_n": n} for space in SPACE for n in (1, 4, 16, 32)]
+RULE = [{"normaliser": name, "selection": s, "top_n": 16, "temperature": 0.1}
+        for name in ("sparsemax", "SSMax") for s in ("top N", "own support")]  # fmt: skip
 GOOD = {  # record, id: readings, then the value or what gives it for a reading
     ("vanishing", "lemma-1.violations"): ([{}], 0),
     ("vanishing", "extremes.violations"): ([{}], 0),
@@ -131,6 +134,8 @@ GOOD = {  # record, id: readings, then the value or what gives it for a reading
     ("algorithm-5", "fit.exponent"): (STEP, -1.0),
     ("algorithm-5", "fall.from_tenth"): (STEP, 1.6),
     ("algorithm-5", "fall.from_lowest"): (STEP, 2.0),
+    ("normalisers", "relaxed.limits"): (RULE, 1),
+    ("normalisers", "worse.limits"): (RULE, 1),
 }
 PARAMETERS = {"lengths": [32, 64, 128, 256, 512, 1024], "temperatures": [0.01, 0.1, 1.0], "windows": 2}
 
@@ -170,7 +175,7 @@ def verdict_of(claim, found):
 
 def test_made_up_support_gives_holds_everywhere():
     verdicts = {f.claim.id: f.verdict for f in scorecard.score_all(scorecard.CLAIMS, made_up())}
-    assert verdicts == {f"C{n}": UNMEASURED if n == 13 else HOLDS for n in range(1, 15)}
+    assert verdicts == {f"C{n}": HOLDS for n in range(1, 15)}
 
 
 ACROSS = [  # claim, record, id, a value across the threshold: for every reading, then the verdict
@@ -197,6 +202,7 @@ ACROSS = [  # claim, record, id, a value across the threshold: for every reading
     ("C11", "algorithm-5", "printed.violations", 1, CORRECTED),
     ("C12", "algorithm-5", "fit.exponent", -0.8, NOT),
     ("C12", "algorithm-5", "fall.from_tenth", 1.4, SOME),
+    ("C13", "normalisers", "relaxed.limits", 0, NOT),
     ("C14", "algorithm-3", "combined.exponent", 1.0, SOME),
     ("C14", "algorithm-5", "fall.from_lowest", 0.9, SOME),
 ]
@@ -208,7 +214,7 @@ def test_a_number_across_its_threshold_changes_the_verdict(claim, name, id, valu
 
 
 @pytest.mark.parametrize(
-    ("claim", "name", "id", "value", "word"), [case for case in ACROSS if case[0] in ("C4", "C5")]
+    ("claim", "name", "id", "value", "word"), [case for case in ACROSS if case[0] in ("C4", "C5", "C13")]
 )
 def test_one_reading_across_is_some_readings(claim, name, id, value, word):
     found = change(made_up(), name, id, value, first_only=True)
@@ -269,6 +275,7 @@ def test_small_settings_are_not_judged(claim, name, parameters):
     [
         ("C5", "algorithm-2", "plateau.d_ratio", "to_n", 40),
         ("C8", "algorithm-4", "ratio.median", "top_n", 16),
+        ("C13", "normalisers", "relaxed.limits", "top_n", 16),
     ],
 )
 def test_without_its_range_a_curve_is_not_judged(claim, name, id, key, limit):
@@ -377,7 +384,7 @@ def test_tables_keep_their_columns_whatever_a_meaning_holds():
 
 def test_the_summary_counts_what_it_lists():
     findings = scorecard.score_all(scorecard.CLAIMS, change(made_up(), "algorithm-1", "growth.r2", 0.9))
-    assert render.counts(findings) == "*holds*: 12; *not reproduced*: 1; *not measured here*: 1"
+    assert render.counts(findings) == "*holds*: 13; *not reproduced*: 1"
     lines = render.summary(findings).splitlines()[2:]
     assert len(lines) == 14 and lines[3].endswith("| **not reproduced** (0 of 2) |")
     assert lines[13].endswith("*in part* |")

@@ -285,9 +285,33 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="C13",
         title="Other normalisers each relax one of the limits",
-        words="Sparsemax and entmax, Scalable-Softmax and Self-Adjusted Softmax each ease one of softmax's "
+        words="Sparsemax and entmax, Scalable-Softmax and Self-Adjust Softmax each ease one of softmax's "
         "limits.",
-        missing="the comparison of normalisers on the same logits is not in this book yet.",
+        readings=("normaliser", "selection"),
+        uses=(
+            Use(
+                "normalisers",
+                "relaxed.limits",
+                "relaxes one",
+                derive=picks.at_sixteen_and_a_tenth,
+                presence="reading",
+            ),
+            Use("normalisers", "worse.limits", derive=picks.at_sixteen_and_a_tenth, presence="optional"),
+            Use("normalisers", "length.exponent_gain", presence="optional"),
+            Use("normalisers", "geometry.gain"),
+            Use("normalisers", "gradient.ratio"),
+        ),
+        evidence=(
+            "thm-normaliser-extremes",
+            "thm-normaliser-jacobians",
+            "fig-normalisers-heads",
+            "fig-normalisers-geometry",
+            "fig-normalisers-norms",
+        ),
+        limits="each rule is put in softmax's place on the logits of a model trained with softmax, and nothing is "
+        "trained again: this measures the rule, not a model. The limits are length (power of L of the largest weight), "
+        "geometry (N_s/N at N = 16) and gradient (norm of the Jacobian at T = 0.1). A gradient that vanishes, which "
+        "Self-Adjust Softmax was made for, is not one of them.",
     ),
     Claim(
         id="C14",

@@ -54,3 +54,8 @@ def of_three(results: Results, parameters: Parameters) -> Results:
 def from_hundredth(results: Results, parameters: Parameters) -> Results:
     """Falls of g that start at T = 0.01, where the paper's sweep starts, or below."""
     return results if min(parameters["temperatures"]) <= 0.01 else []
+
+
+def at_sixteen_and_a_tenth(results: Results, parameters: Parameters) -> Results:
+    """What was judged at N = 16 and T = 0.1, the settings that the thresholds are argued for."""
+    return [r for r in results if (r["reading"]["top_n"], r["reading"]["temperature"]) == (16, 0.1)]

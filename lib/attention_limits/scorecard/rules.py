@@ -140,6 +140,12 @@ RULES: Mapping[str, Rule] = {
         INF,
         "Advice against low temperatures is worth giving where they make a difference of ten times.",
     ),
+    "relaxes one": Rule(
+        "how many of the three limits a normaliser relaxes",
+        1,
+        3,
+        "The claim is that each relaxes one; more are allowed. When a limit counts as relaxed stands in the chapter.",
+    ),
 }
 
 
