@@ -31,7 +31,23 @@ SETTINGS: dict[str, dict] = {
     "algorithm-3": {"lengths": [16, 32, 64], "largest_n": 8, "windows": 1, "stride": 4},
     "algorithm-4": {"length": 64, "top_ns": [1, 4, 16, 32], "windows": 1},
     "algorithm-5": {"length": 32, "windows": 1, "stride": 4},
+    "normalisers": {
+        "lengths": [32, 64, 128],
+        "top_ns": [1, 4, 16],
+        "temperatures": [0.1, 1.0],
+        "stride": 8,
+        "windows": 1,
+    },
     "health": {"length": 64, "top_n": 8, "windows": 1, "stride": 4},
+    "selection": {
+        "lengths": [24, 48],
+        "top_ns": [4, 8, 16, 32],
+        "targets": 12,
+        "windows": 2,
+        "layer_step": 6,
+        "heads_per_layer": 2,
+        "stride": 4,
+    },
 }
 
 
