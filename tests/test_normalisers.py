@@ -233,3 +233,20 @@ def test_senseless_arguments_are_refused():
         nm.largest_weight(RULES[0], 1, 1)
     with pytest.raises(ValueError, match="spread is -1"):
         nm.largest_weight(RULES[0], 5, -1)
+
+
+@settings(deadline=None, max_examples=100)
+@given(LOGITS, st.sampled_from(TEMPERATURES))
+def test_self_adjust_norm_is_below_its_bound(logits, temperature):
+    width = max([*logits, 0.0]) - min([*logits, 0.0])
+    assume(width > 0)
+    norm = nm.spectral_norms(RULES[-1], *row(logits), temperature)[0].item()
+    assert norm <= (0.5 / temperature + 3 / width) * (1 + 1e-9)
+
+
+def test_self_adjust_on_decided_rows_keeps_a_slope_only_where_all_logits_are_negative():
+    above, below = torch.tensor([900.0, -5.0, 3.0]).double(), torch.tensor([-4.0, -900.0, -950.0]).double()
+    assert nm.jacobian(RULES[-1], above).abs().max().item() < 1e-12
+    slopes = nm.jacobian(RULES[-1], below)
+    f = (950 - 4) / 950
+    assert slopes[0].tolist() == pytest.approx([1 / 950, 0, -(1 - f) / 950], abs=1e-12)
