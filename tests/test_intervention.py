@@ -131,6 +131,29 @@ def test_selection_equals_an_attention_of_loops(model, rule, top_n):
         assert abs(found - own_loss(model, ids)) > 1e-4  # the selection does something that could be missed
 
 
+@settings(deadline=None, max_examples=50)
+@given(st.integers(0, 99), st.integers(1, 6))
+def test_what_a_selection_loses_is_the_weight_left_out_times_a_mean(seed, top_n):
+    """Proposition prop-selection-error, with the outputs that the running model would get."""
+    length, rng = 7, np.random.default_rng(seed)
+    q, k, v = rng.normal(size=(3, length, 4))
+    tensors = [torch.from_numpy(part)[None] for part in (q, k, v)]
+    found = {
+        rule: torch.cat([part[0] for _, part in selection._selected(*tensors, Selection(top_n, rule), None)])
+        for rule in ("unchanged", "renormalised")
+    }
+    logits = q[-1] @ k.T
+    alpha = np.exp(logits) / np.exp(logits).sum()
+    order = np.argsort(-alpha)
+    kept, rest = order[:top_n], order[top_n:]
+    left = alpha[rest].sum()
+    mean_kept = alpha[kept] @ v[kept] / (1 - left)
+    mean_rest = alpha[rest] @ v[rest] / left
+    np.testing.assert_allclose(alpha @ v - found["unchanged"][-1].numpy(), left * mean_rest, atol=1e-12)
+    lost = alpha @ v - found["renormalised"][-1].numpy()
+    np.testing.assert_allclose(lost, left * (mean_rest - mean_kept), atol=1e-12)
+
+
 @MODELS
 def test_nothing_kept_is_a_head_without_output(model):
     model, ids = uneven(model), some_ids(LENGTH)
