@@ -25,12 +25,13 @@ export JUPYTER_DATA_DIR := $(CURDIR)/_build/home/data
 export JUPYTER_RUNTIME_DIR := $(CURDIR)/_build/home/runtime
 export IPYTHONDIR := $(CURDIR)/_build/home/ipython
 
-.PHONY: help book test lock clean moved
+.PHONY: help book test bench lock clean moved
 
 help: ## say what there is
 	@echo "make book    execute the notebooks and build the book"
 	@echo "             MODEL=name TEXT=name-or-path DEVICE=cpu|cuda|mps CORES=n OUT=folder ARGS=for-snakemake"
 	@echo "make test    run the tests (ARGS=for-pytest)"
+	@echo "make bench   time the paper's algorithms here (ARGS='--long 8192': memory at a long context too)"
 	@echo "make lock    bring requirements.lock up to date with pyproject.toml"
 	@echo "make clean   remove all that was made, but keep .venv"
 	@echo "PYTHON=python3.12 chooses the Python that .venv is made with (3.11 or newer)"
@@ -41,6 +42,9 @@ book: $(STAMP)
 
 test: $(STAMP)
 	@$(PY) -m pytest $(ARGS)
+
+bench: $(STAMP)
+	@$(PY) -m attention_limits.cost $(ARGS)
 
 # The stamp is written last and holds this folder's path: an interrupted install is done again, and so is one that was
 # moved or copied here from another folder, whose paths would lead back there.

@@ -35,9 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{name}: {value}")
     print(*(f"{name} {version}" for name, version in provenance.versions_rows()), sep=", ")
     _time(asked)
-    _memory("gpt2", asked.length, None)
+    _memory("gpt2-shape", asked.length, None, asked.layers)
     if asked.long:
-        _memory(asked.model, asked.long, ["algorithm-2", "algorithm-4", "algorithm-5"])
+        _memory(asked.model, asked.long, ["algorithm-2", "algorithm-4", "algorithm-5"], 0)
     return 0
 
 
@@ -64,8 +64,8 @@ def _time(asked: argparse.Namespace) -> None:
         )
 
 
-def _memory(model: str, length: int, algorithms: list[str] | None) -> None:
-    memory = peak_memory(model, length, algorithms=algorithms)
+def _memory(model: str, length: int, algorithms: list[str] | None, layers: int) -> None:
+    memory = peak_memory(model, length, algorithms=algorithms, layers=layers)
     print(f"\nMemory of {model} at L = {length}: {memory.loaded / GIB:.2f} GiB with the model loaded,")
     print("and the most beyond that:")
     for name, size in memory.beyond.items():

@@ -34,14 +34,20 @@ class Memory:
 
 
 def peak_memory(
-    model: str, length: int, *, algorithms: list[str] | None = None, space: str = "hidden", seed: int = 0
+    model: str,
+    length: int,
+    *,
+    algorithms: list[str] | None = None,
+    layers: int = 12,
+    space: str = "hidden",
+    seed: int = 0,
 ) -> Memory:
     """Run the capture of one window of ``length`` random tokens and the algorithms in a process of their own.
 
-    ``model``: the name of a shape of ``controls.SHAPES`` (random weights), else anything `sources.load_model` takes.
+    ``model``: `gpt2-shape` (random weights, ``layers`` layers), else anything that `sources.load_model` takes.
     Raises RuntimeError with what the process said when it fails.
     """
-    asked = {"model": model, "length": length, "space": space, "seed": seed}
+    asked = {"model": model, "length": length, "layers": layers, "space": space, "seed": seed}
     asked["algorithms"] = list(ALGORITHMS) if algorithms is None else algorithms
     done = subprocess.run(
         [sys.executable, "-c", "from attention_limits.cost import memory; memory.child()", json.dumps(asked)],
@@ -73,10 +79,10 @@ def watched() -> Iterator[list[int]]:
         most[0] = max(most[0], process.memory_info().rss)
 
 
-def _here(model: str, length: int, algorithms: list[str], space: str, seed: int) -> Memory:
+def _here(model: str, length: int, algorithms: list[str], layers: int, space: str, seed: int) -> Memory:
     """Measure in this process: compile on a short window, then note the memory, capture, and run."""
-    if model in controls.SHAPES:
-        loaded = controls.untrained(model, seed, device="cpu")
+    if model == "gpt2-shape":
+        loaded = controls.untrained("gpt2", seed, device="cpu", n_layer=layers)
     else:
         loaded = sources.load_model(model, device="cpu")
     vocabulary = loaded.module.config.get_text_config().vocab_size

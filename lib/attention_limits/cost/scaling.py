@@ -10,6 +10,7 @@ import torch
 
 from attention_limits import measures
 from attention_limits.capture import Capture, Layer
+from attention_limits.measures.heads import check_numbers
 
 _DIMENSION, _HEAD_DIMENSION = 768, 64  # of GPT-2 124M
 TASKS = {
@@ -37,9 +38,10 @@ def growth(
 
     Every length with the smallest number of heads, every number of heads at the length in the middle. Columns: task,
     length, heads, seconds. The fastest of three runs, since what else the machine does only ever adds; a run of more
-    than a second is not repeated.
+    than a second is not repeated. Raises ValueError for a length below 32 or no head.
     """
-    lengths, heads = sorted(lengths), sorted(heads)
+    lengths = check_numbers("lengths", lengths, 32, 2**17, "long enough for every measurement")
+    heads = check_numbers("heads", heads, 1, 2**10, "heads of one layer")
     settings = [(length, heads[0]) for length in lengths]
     settings += [(lengths[len(lengths) // 2], count) for count in heads[1:]]
     _measure(random_capture(32, 1, device, seed))  # compiles what is compiled on first use
