@@ -10,7 +10,7 @@ from attention_limits import health, statistics
 from attention_limits.capture import Capture, Layer
 from attention_limits.health import numbers, rules
 from attention_limits.theory import distance
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_measures import seen, softmax_of_head  # noqa: F401  (seen is a fixture)
 from torch.utils.flop_counter import FlopCounterMode
@@ -98,18 +98,6 @@ def test_blocks_of_rows_change_nothing(seen, monkeypatch):  # noqa: F811
     monkeypatch.setattr(numbers, "_BLOCK", 1)
     _, rows = health.measure(seen, [(0, 0)], top_n=5)
     np.testing.assert_allclose(rows[["d", "expected"]], whole[["d", "expected"]], rtol=1e-12)
-
-
-@settings(deadline=None, max_examples=200)
-@given(st.lists(st.floats(-400, 400), min_size=2, max_size=12))
-def test_jacobian_norm_of_any_row(logits):
-    a = torch.tensor(logits, dtype=torch.float64).softmax(dim=0)
-    norm = float(numbers.jacobian_norm(a.sort(descending=True).values[None]))
-    a = a.numpy()
-    expected = np.linalg.eigvalsh(np.diag(a) - np.outer(a, a))[-1]
-    assert norm == pytest.approx(
-        expected, rel=1e-9, abs=1e-15
-    )  # eigvalsh is exact to 1e-16 of the largest weight
 
 
 def test_rows_are_counted_from_the_end_of_the_window():

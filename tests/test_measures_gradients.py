@@ -5,6 +5,7 @@ import pytest
 import torch
 from attention_limits import kernels, measures
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from paths import kernel_path  # noqa: F401
 from test_measures import kernel_rows, seen, softmax_of_head  # noqa: F401  (seen is a fixture)
 
@@ -85,6 +86,15 @@ def test_norms_on_rows_that_a_model_hardly_makes(row):
     assert spectral == pytest.approx(np.linalg.norm(dense(weights[0], 1.0), 2), rel=1e-9, abs=1e-15)
     assert frobenius == pytest.approx(np.linalg.norm(dense(weights[0], 1.0)), rel=1e-9, abs=1e-15)
     assert spectral <= bound * (1 + 1e-9) and bound <= 0.5 * (1 + 1e-12)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.floats(-400, 400), min_size=2, max_size=12))
+def test_spectral_norm_of_any_row(logits):
+    weights = torch.tensor([logits], dtype=torch.float64).softmax(dim=1)
+    norm = float(kernels.gradient_rows(weights, torch.tensor([len(logits)]))[0, 0])
+    # eigvalsh is exact to 1e-16 of the largest weight.
+    assert norm == pytest.approx(np.linalg.eigvalsh(dense(weights[0].numpy(), 1.0))[-1], rel=1e-9, abs=1e-15)
 
 
 def test_two_equal_weights_attain_the_bound_and_break_the_printed_one():

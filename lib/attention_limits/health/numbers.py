@@ -14,12 +14,12 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from attention_limits import kernels
 from attention_limits.capture import Capture, Layer
+from attention_limits.measures.heads import working
 
 MASS = 0.9  # share of the weight that a suggested top-k keeps
-SPARSE = (
-    4  # d and E_J, which cost most and whose order hardly depends on the row, take every fourth of the rows
-)
+SPARSE = 4  # d and E_J, which cost most and whose order hardly depends on the row, take every fourth row
 _BLOCK = 2**22  # entries of the largest temporary array: 32 MiB in float64
 
 
@@ -34,7 +34,7 @@ class Vectors:
     @classmethod
     def of(cls, source: Tensor) -> Vectors:
         """From the captured float32."""
-        x = _float64(source)
+        x = working(source)
         squares = (x * x).sum(dim=1)
         return cls(x, squares, x / squares.sqrt().clamp(min=1e-300)[:, None])
 
@@ -95,7 +95,7 @@ def size_grid(length: int, top_n: int) -> list[int]:
 
 def head_weights(layer: Layer, head: int, visible: Tensor) -> tuple[Tensor, Tensor]:
     """Logits q.k * scale (-inf where masked) and softmax weights of some rows of a head: two (R, L) float64."""
-    q, k = _float64(layer.q[head]), _float64(layer.k[layer.key_value_head(head)])
+    q, k = working(layer.q[head]), working(layer.k[layer.key_value_head(head)])
     stop = int(visible.max())
     logits = q[visible - 1] @ k[:stop].T * layer.scale
     logits.masked_fill_(torch.arange(stop, device=q.device) >= visible[:, None], -torch.inf)
@@ -115,7 +115,7 @@ def weight_numbers(logits: Tensor, weights: Tensor, ordered: Tensor, visible: Te
         "first": weights[:, 0],
         "largest": ordered[:, 0],
         "mass90": tokens_for(MASS, ordered),
-        "jacobian": jacobian_norm(ordered),
+        "jacobian": kernels.gradient_rows(weights, visible)[0],
         "logit_sd": spread.sqrt(),
     }
 
@@ -125,34 +125,9 @@ def tokens_for(share: float, ordered: Tensor) -> Tensor:
     return 1.0 + (ordered.cumsum(dim=1) < share - 1e-12).sum(dim=1).double()
 
 
-def jacobian_norm(ordered: Tensor) -> Tensor:
-    """|J|_2 of softmax at T = 1 for rows of descending weights (R, L >= 2): (R,) float64.
-
-    The largest root of sum a_i / (a_i - x) = 0 lies between the second largest and the largest weight, where the sum
-    rises from -inf to +inf (as in :func:`attention_limits.theory.gradients.softmax_spectral_norm`). Newton's step for
-    all rows at once, halving where it leaves the bracket. The bracket ends at 2 a (1 - a) where that is smaller
-    (Corollary 3, re-derived), with the sum of the other weights as 1 - a.
-    """
-    top, second = ordered[:, 0], ordered[:, 1]
-    low, high = second.clone(), torch.minimum(top, 2 * top * ordered[:, 1:].sum(dim=1))
-    x = (low + high) / 2
-    for _ in range(60):
-        gaps = ordered - x[:, None]
-        parts = torch.where(ordered > 0, ordered / gaps, 0.0)
-        f = parts.sum(dim=1)
-        low, high = torch.where(f > 0, low, x), torch.where(f > 0, x, high)
-        newton = x - f / (parts / gaps).sum(dim=1)
-        arrived = (newton - x).abs() <= 1e-12 * x
-        # Also where Newton's step is NaN, because x meets a weight, the bracket is halved.
-        x = torch.where(arrived | (low < newton) & (newton < high), newton, (low + high) / 2)
-        if bool((arrived | (high - low <= 1e-12 * high)).all()):
-            break
-    return x
-
-
 def log10_crossover(layer: Layer, head: int, visible: Tensor) -> Tensor:
     """log10 of exp(2D/T) with D/T = |q| max |k| * scale over the visible keys: (R,) float64."""
-    q, k = _float64(layer.q[head]), _float64(layer.k[layer.key_value_head(head)])
+    q, k = working(layer.q[head]), working(layer.k[layer.key_value_head(head)])
     reach = k.norm(dim=1).cummax(dim=0).values[visible - 1] * q[visible - 1].norm(dim=1)
     return 2 * reach * abs(layer.scale) / math.log(10)
 
@@ -223,8 +198,3 @@ def _masked(weights: Tensor, visible: Tensor) -> Tensor:
 
 def _ordered(weights: Tensor) -> Tensor:
     return weights.sort(dim=1, descending=True).values
-
-
-def _float64(tensor: Tensor) -> Tensor:
-    """On the tensor's device where that has float64 (mps has not)."""
-    return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()
