@@ -94,9 +94,10 @@ def changes(
     rises, divergences = [], []
     blocks = zip(*(_logits(model.module, ids, each, scored) for each in (known.states, states)), strict=True)
     for (part, full), (_, own) in blocks:
-        rises.append(_losses(own, ids, part) - _losses(full, ids, part))
         p, q = (_double(logits).log_softmax(-1) for logits in (full, own))
         divergences.append((p.exp() * (p - q)).sum(-1).cpu())
+        token = ids[part + 1].to(p.device)[:, None]
+        rises.append((p.gather(1, token) - q.gather(1, token))[:, 0].cpu())
     _finite(model, torch.cat(rises))
     return torch.cat(rises), torch.cat(divergences)
 
