@@ -193,7 +193,7 @@ def test_all_tables_together_and_parameters_refused_before_any_is_made(seen, mon
     }
     weights, geometry, norms = nm.compare(seen, RULES, **given)
     pd.testing.assert_frame_equal(weights, nm.scaling(seen, RULES, lengths=LENGTHS, top_ns=TOP_NS, stride=5))
-    again = nm.separability(seen, RULES, top_ns=TOP_NS, spaces=["value"], stride=10)
+    again = nm.separability(seen, RULES, top_ns=TOP_NS, spaces=["value"], stride=20)
     pd.testing.assert_frame_equal(geometry, again)
     pd.testing.assert_frame_equal(norms, nm.sensitivity(seen, RULES, temperatures=[0.1, 1.0], stride=40))
     monkeypatch.setattr(

@@ -27,7 +27,7 @@ def compare(
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """`scaling`, `separability` and `sensitivity` of one window; all parameters are checked before the first.
 
-    N_s/N is measured on every second and the Jacobians on every eighth of the rows that ``stride`` keeps (the window's
+    N_s/N is measured on every fourth and the Jacobians on every eighth of the rows that ``stride`` keeps (the window's
     last row always among them where ``stride`` divides its length).
     """
     check_numbers("lengths", lengths, 2, capture.length, "tokens in the window")
@@ -35,9 +35,9 @@ def compare(
     check_choice("spaces", spaces, SPACES)
     check_temperatures(temperatures)
     check_stride(stride, min(lengths))
-    second, eighth = (min(times * stride, capture.length) for times in (2, 8))
+    fourth, eighth = (min(times * stride, capture.length) for times in (4, 8))
     return (
         scaling(capture, rules, lengths=lengths, top_ns=top_ns, stride=stride),
-        separability(capture, rules, top_ns=top_ns, spaces=spaces, stride=second),
+        separability(capture, rules, top_ns=top_ns, spaces=spaces, stride=fourth),
         sensitivity(capture, rules, temperatures=temperatures, stride=eighth),
     )
