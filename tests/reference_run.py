@@ -39,6 +39,14 @@ SETTINGS: dict[str, dict] = {
         "stride": 8,
         "windows": 1,
     },
+    "models": {
+        "models": ["random:llama", "shuffled"],
+        "lengths": [16, 32, 64],
+        "long_lengths": [96],
+        "windows": 2,
+        "rows": 4,
+        "top_n": 8,
+    },
     "health": {"length": 64, "top_n": 8, "windows": 1, "stride": 4},
     "selection": {
         "lengths": [24, 48],

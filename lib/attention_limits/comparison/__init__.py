@@ -4,7 +4,7 @@ A name is one that `sources.load_model` takes, ``random:SHAPE`` (a shape of `con
 ``shuffled`` (the first model with the entries of its weight matrices permuted). One model is in memory at a time.
 """
 
-from .headline import CHECKS, NUMBERS, Plan, headline, prefix, violations
+from .heads import CHECKS, NUMBERS, Plan, headline, prefix, violations
 from .run import Comparison, compare
 from .shelf import Shelf, is_control
 from .summary import against_controls, exponents, summarise

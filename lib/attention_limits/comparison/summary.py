@@ -55,20 +55,23 @@ def exponents(heads: pd.DataFrame, lengths: Sequence[int]) -> pd.DataFrame:
 
 
 def against_controls(summary: pd.DataFrame, kinds: pd.Series) -> pd.DataFrame:
-    """Do the medians of the trained models lie apart from those of the controls?
+    """Do the numbers of the trained models lie apart from those of the controls?
 
     ``summary``: as `summarise` gives it, one row per model and number; ``kinds``: model -> trained, random or shuffled.
     One line per number that both groups have: ``trained_low``, ``trained_high``, ``control_low``, ``control_high``
-    (smallest and largest median), and ``word``: `above` or `below` (all trained models lie there of all controls), else
-    `among` (the ranges overlap or touch).
+    (smallest and largest median); ``word``: `above` or `below` if the medians of all trained models lie there of those
+    of all controls, else `among`; ``quartiles``: True if, beyond that, no quartile range (over heads) of a trained
+    model meets one of a control.
     """
-    trained = summary.model.map(kinds) == "trained"
     table = []
     for number, part in summary.groupby("number", sort=False):
-        own, other = part[trained[part.index]]["median"], part[~trained[part.index]]["median"]
+        trained = part.model.map(kinds) == "trained"
+        own, other = part[trained], part[~trained]
         if own.empty or other.empty:
             continue
-        word = "above" if own.min() > other.max() else "below" if own.max() < other.min() else "among"
-        table.append((number, own.min(), own.max(), other.min(), other.max(), word))
-    names = ["number", "trained_low", "trained_high", "control_low", "control_high", "word"]
+        ends = [f(group["median"]) for group in (own, other) for f in (min, max)]
+        word = "above" if ends[0] > ends[3] else "below" if ends[1] < ends[2] else "among"
+        clear = min(own.q25) > max(other.q75) if word == "above" else max(own.q75) < min(other.q25)
+        table.append((number, *ends, word, bool(word != "among" and clear)))
+    names = ["number", "trained_low", "trained_high", "control_low", "control_high", "word", "quartiles"]
     return pd.DataFrame(table, columns=names)
