@@ -111,5 +111,6 @@ def powers(weights: pd.DataFrame) -> pd.DataFrame:
 
 
 def _heads_by_rule(rows: pd.DataFrame, value: str) -> pd.DataFrame:
-    """``value`` with a row per window, layer and head and a column per rule."""
-    return rows.pivot(index=["window", "layer", "head"], columns="normaliser", values=value)
+    """``value`` with a row per window, layer and head and a column per rule, in the rules' order."""
+    table = rows.pivot(index=["window", "layer", "head"], columns="normaliser", values=value)
+    return table[rows.normaliser.unique()]
