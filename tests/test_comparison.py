@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from attention_limits import capture, comparison, controls, execute, records, sources
+from attention_limits import capture, comparison, controls, execute, kernels, records, sources
 from attention_limits.comparison import Plan
 from attention_limits.health import numbers
+from attention_limits.kernels import batched
 from attention_limits.sources import Model, Provenance, SourceError, Text, hub
 from attention_limits.sources.reach import Answer
 from attention_limits.theory import distance
@@ -91,6 +92,15 @@ def test_a_prefix_is_the_capture_of_the_first_tokens():
     for one, two in zip(part.layers, short.layers, strict=True):
         for name in ("q", "k", "v", "hidden"):
             assert torch.allclose(getattr(one, name), getattr(two, name), atol=1e-5), name
+
+
+def test_both_paths_of_the_kernels_agree(seen, monkeypatch):  # noqa: F811
+    """As on an accelerator, whose kernels take all rows of a block at once."""
+    plan = Plan([40], rows=7, top_n=5)
+    own, counts = comparison.headline(seen, plan), comparison.violations(seen, plan)
+    monkeypatch.setattr(kernels, "_path", lambda device: batched)
+    pd.testing.assert_frame_equal(comparison.headline(seen, plan), own, rtol=1e-9)
+    assert comparison.violations(seen, plan) == counts
 
 
 def test_violations_are_counted_row_by_row(seen):  # noqa: F811

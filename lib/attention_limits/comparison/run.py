@@ -28,9 +28,9 @@ class Comparison:
 
     ``models``: a row per model: model, kind (trained, random, shuffled), type (architecture), parameters, layers, heads
     (of all layers), context (tokens; NaN: no limit is known), origin, revision. ``heads``: the rows of `headline` with
-    model, window and length. ``checks``: a row per model, window and window length with ``rows`` and ``extremes`` summed
-    over heads and lengths, and the counts of `violations`. ``missing``: model, lengths ("all" for a model of which
-    nothing was measured) and reason.
+    model, window and length. ``checks``: a row per model, window and window length with ``rows`` and ``extremes``
+    summed over heads and lengths, and the counts of `violations`. ``missing``: model, lengths ("all" for a model of
+    which nothing was measured) and reason.
     """
 
     models: pd.DataFrame
