@@ -334,6 +334,14 @@ def test_a_broken_model_is_listed_once_and_the_text_may_be_too_short_for_long_wi
     assert found.missing.lengths.tolist() == ["64"] and "the text has 60 tokens" in found.missing.reason[0]
 
 
+def test_a_length_that_is_also_a_long_one_is_measured_once(hub_of):
+    hub_of(**FIVE)
+    plan = Plan([8, 32], [32, 16], windows=2, top_n=4)
+    heads = comparison.compare("main", [], text_of(500), plan, "cpu").heads
+    measured = sorted(set(zip(heads.window, heads.length, strict=True)))
+    assert measured == [(0, 8), (0, 16), (0, 32), (1, 8), (1, 32)] and len(heads) == 5 * 8
+
+
 def test_the_same_weights_under_two_names_are_measured_once(hub_of):
     hub_of(main=FIVE["main"], twin=lambda name: model_of(llama(), name, digest="main"))
     found = comparison.compare("main", ["twin"], text_of(500), PLAN, "cpu")
@@ -446,7 +454,7 @@ def test_a_hub_that_hangs_costs_seconds_not_seconds_per_model(monkeypatch, tmp_p
         ({"lengths": []}, r"lengths are \[\]; there must be one or more, each at least 32"),
         ({"lengths": [31, 64]}, r"lengths are \[31, 64\]; .* at least 32 \(top_n is 16"),
         ({"lengths": [3], "top_n": 1}, r"lengths are \[3\]; .* at least 4"),
-        ({"long_lengths": [64]}, r"long_lengths are \[64\]; each must be above 64"),
+        ({"long_lengths": [80, 31]}, r"long_lengths are \[80, 31\]; each must be at least 32"),
         ({"windows": 0}, "windows is 0; it must be at least 1"),
         ({"rows": 0}, "rows is 0; it must be at least 1"),
         ({"top_n": 0}, "top_n is 0; it must be at least 1"),

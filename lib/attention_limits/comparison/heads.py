@@ -36,10 +36,11 @@ _TINY = 1e-300  # weights below are taken as this, so that their logarithm exist
 class Plan:
     """What is measured of a model.
 
-    ``lengths``: context lengths L, read from ``windows`` windows (controls: one window). ``long_lengths``: longer ones,
-    one window, trained models only. ``rows``: how many rows of (L/2, L] are measured per window and length, evenly
-    spaced (all, where there are fewer). ``top_n``: N of N_s/N and of Theorem 1's check. ``space``: what x_i is.
-    ``seed``: of random and shuffled weights. Raises ValueError that names parameter, value and what is allowed.
+    ``lengths``: context lengths L, read from ``windows`` windows (controls: one window). ``long_lengths``: further,
+    longer ones, one window, trained models only. ``rows``: at least so many rows of (L/2, L] are measured per window
+    and length, evenly spaced (all, where there are fewer). ``top_n``: N of N_s/N and of Theorem 1's check. ``space``:
+    what x_i is. ``seed``: of random and shuffled weights. Raises ValueError that names parameter, value and what is
+    allowed.
     """
 
     lengths: Sequence[int]
@@ -62,11 +63,8 @@ class Plan:
                 f"lengths are {list(self.lengths)}; there must be one or more, each at least {least} (top_n is "
                 f"{self.top_n}, and every row needs more keys)"
             )
-        if self.long_lengths and min(self.long_lengths) <= max(self.lengths):
-            raise ValueError(
-                f"long_lengths are {list(self.long_lengths)}; each must be above {max(self.lengths)}, the longest of "
-                "lengths"
-            )
+        if self.long_lengths and min(self.long_lengths) < least:
+            raise ValueError(f"long_lengths are {list(self.long_lengths)}; each must be at least {least}")
 
     def stride(self, length: int) -> int:
         """Every how-many-th row of (L/2, L] is measured at a context length."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -80,7 +80,7 @@ def _add(name: str, shelf: Shelf, text: Text, plan: Plan, found: dict[str, list]
     if not parts:
         return
     if not control:
-        parts += _at(model, text, plan.long_lengths, 1, plan, refuse)
+        parts += _at(model, text, set(plan.long_lengths) - set(plan.lengths), 1, plan, refuse)
     found["models"].append({"model": label, "kind": _kind(name)} | _description(model))
     for heads, checks in parts:
         found["heads"].append(heads.assign(model=label))
@@ -90,7 +90,7 @@ def _add(name: str, shelf: Shelf, text: Text, plan: Plan, found: dict[str, list]
 def _at(
     model: Model,
     text: Text,
-    lengths: Sequence[int],
+    lengths: Collection[int],
     count: int,
     plan: Plan,
     refuse: Callable[[int, str], None],
