@@ -17,13 +17,11 @@ import numpy as np
 import torch
 
 from . import batched, compiled
-from .rows import hide, moved_rows, softmax_rows, unit_rows
 
 __all__ = [
     "distance_rows",
     "geometry_rows",
     "gradient_rows",
-    "hide",
     "moved_rows",
     "softmax_rows",
     "top_rows",
@@ -32,6 +30,38 @@ __all__ = [
 ]
 
 Tensor = torch.Tensor
+
+
+def softmax_rows(logits: Tensor, visible: Tensor, temperature: float) -> Tensor:
+    """softmax(logits / temperature) over the first ``visible[r]`` columns of each row, zeros after them: (R, L).
+
+    Weights below 2e-300 of the row's largest are that.
+    """
+    return _run("softmax_rows", logits, visible, temperature)
+
+
+def moved_rows(
+    logits: Tensor,
+    weights: Tensor,
+    directions: Tensor,
+    visible: Tensor,
+    temperature: float,
+    epsilon: float,
+    workspace: Tensor,
+) -> Tensor:
+    """g(T, eps) = |softmax((l + eps v) / T) - softmax(l / T)|_2 / eps on every row: (R,)  (Algorithm 5).
+
+    weights: softmax(logits / T); directions: as `unit_rows` returns them; ``workspace``: memory of the same shape to
+    work in, since fresh memory for each call would cost as much as the arithmetic.
+    """
+    return _run("moved_rows", logits, weights, directions, visible, temperature, epsilon, workspace)
+
+
+def unit_rows(directions: Tensor, visible: Tensor) -> Tensor:
+    """``directions`` (R, L), each row of length one over its first ``visible[r]`` columns, zeros after them."""
+    hidden = torch.arange(directions.shape[1], device=directions.device) >= visible[:, None]
+    seen = directions.masked_fill(hidden, 0.0)
+    return seen / torch.linalg.vector_norm(seen, dim=1, keepdim=True)
 
 
 def top_rows(weights: Tensor, visible: Tensor, count: int) -> Tensor:

@@ -50,10 +50,12 @@ def sensitivity(
             # Drawn on the CPU, so that every device sees the same directions.
             directions = torch.from_numpy(rng.standard_normal(own.shape)).to(own.device)
             kept = visible > 1
-            visible, own, directions = visible[kept], own[kept], directions[kept]
+            # Columns that no row of the block sees are left out.
+            stop = int(visible[-1])
+            visible, own, directions = visible[kept], own[kept, :stop], directions[kept, :stop]
             directions = kernels.unit_rows(directions, visible)
             for kind in logits:
-                scores = kernels.hide(own if kind == "model" else own / head.source.scale, visible)
+                scores = own if kind == "model" else own / head.source.scale
                 for temperature in temperatures:
                     for epsilon, totals in _block(scores, directions, visible, temperature, epsilons):
                         key = (kind, temperature, epsilon)
@@ -85,8 +87,9 @@ def _block(
     over = (spectral > corrected * slack) | (frobenius > most * slack)
     printed = (spectral > min(0.25 / temperature, math.sqrt(2)) * slack).sum()
     sums = torch.stack((spectral, frobenius, frobenius / visible.double().sqrt(), corrected)).sum(dim=1)
+    workspace = torch.empty_like(scores)
     for epsilon in epsilons:
-        g = kernels.moved_rows(scores, weights, directions, temperature, epsilon)
+        g = kernels.moved_rows(scores, weights, directions, visible, temperature, epsilon, workspace)
         # The difference of two weights near one carries 1e-16 / eps of rounding.
         broken = (over | (g > min(most, math.sqrt(2) / epsilon) * slack + 1e-15 / epsilon)).sum()
         counts = torch.stack((torch.full_like(broken, len(visible)), broken, printed))

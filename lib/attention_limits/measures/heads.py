@@ -103,12 +103,16 @@ def logit_blocks(
 def _rows_at_once(length: int, stride: int, extra: int, device: torch.device) -> int:
     """How many rows an eighth of the device's free memory holds, at least one.
 
-    The compiled kernels keep about four arrays of whole rows, and no more than an eighth of the window is taken at once
+    The compiled kernels keep about four arrays of whole rows, and no more than a quarter of the window is taken at once
     unless it is so short that calling would cost more than computing. Those of an accelerator keep about fourteen, and
     one block for all rows is the fastest there as long as it fits.
     """
     if device.type == "cpu":
-        free, arrays, most = psutil.virtual_memory().available, 4, max(length // (8 * stride), 2**16 // length)
+        free, arrays, most = (
+            psutil.virtual_memory().available,
+            4,
+            max(length // (4 * stride), 2**16 // length),
+        )
     else:
         free, arrays, most = torch.cuda.mem_get_info(device)[0], 14, length
     return int(np.clip(free // 8 // (8 * (arrays * length + extra)), 1, most))

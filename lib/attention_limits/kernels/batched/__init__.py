@@ -7,5 +7,14 @@ see is masked. Nothing is moved to another device, and no value is read back whi
 from .distance import distance_rows
 from .geometry import geometry_rows
 from .rows import gradient_rows, top_rows, weight_rows
+from .softmax import moved_rows, softmax_rows
 
-__all__ = ["distance_rows", "geometry_rows", "gradient_rows", "top_rows", "weight_rows"]
+__all__ = [
+    "distance_rows",
+    "geometry_rows",
+    "gradient_rows",
+    "moved_rows",
+    "softmax_rows",
+    "top_rows",
+    "weight_rows",
+]

@@ -3,7 +3,16 @@
 from .distance import distance_rows
 from .geometry import geometry_rows
 from .gradients import gradient_rows
+from .softmax import moved_rows, softmax_rows
 from .top import top_rows
 from .weights import weight_rows
 
-__all__ = ["distance_rows", "geometry_rows", "gradient_rows", "top_rows", "weight_rows"]
+__all__ = [
+    "distance_rows",
+    "geometry_rows",
+    "gradient_rows",
+    "moved_rows",
+    "softmax_rows",
+    "top_rows",
+    "weight_rows",
+]

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit, prange
 
-from .top import FAST
+from .top import FAST, largest
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
@@ -24,8 +24,9 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
         reach = max(n, last)
         a = weights[r, :n]
         dots = np.zeros(n)  # x_i . s
-        far = np.zeros(reach)  # largest |x_i - x_j|^2 over selected j
-        open_ = np.ones(reach)  # 1 while token i is unselected
+        far = np.zeros(reach)  # largest |x_i - x_j|^2 over selected j, 0 once token i is selected
+        sides = squares[:reach].copy()  # |x_i|^2, so low once token i is selected that `far` stays 0
+        open_ = np.ones(n)  # 1 while token i is unselected
         unit, norms, twice, cross, q, y = _row_terms(a, squares, projections[r])
         slack = 0.0  # sum of |y_i| over unselected i
         rest = 0.0  # sum of alpha_i over unselected i
@@ -44,23 +45,25 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
                 s2 += twice[j] * dots[j] + norms[j]
                 rest -= a[j]
                 slack -= np.sqrt(norms[j])
-                _add_scaled(dots, a[j], g)
+                open_[j] = 0.0
             d2 = max(d2, own)
-            open_[j] = 0.0
-            _farthest(far, squares, g, own)
+            far[j], sides[j] = 0.0, -np.inf
+            _take_in(dots, far[:n], sides[:n], g[:n], a[j] if step < n else 0.0, own)
+            _farthest(far[n:], sides[n:], g[n:], own)
             big_n = step + 1
             if big_n != wanted[column]:
                 continue
             d = _sum_of_distances(norms, twice, dots, open_, s2)
             s = np.sqrt(max(s2, 0.0))
-            d1 = _largest(far, open_, 0, n)
+            d1 = largest(far[:n])
             at = n
             for slot in range(1 + len(totals)):
                 total = n if slot == 0 else totals[slot - 1]
                 if big_n >= total or total < n:
                     continue
-                d1 = max(d1, _largest(far, open_, at, total))
-                at = max(at, total)
+                if total > at:
+                    d1 = max(d1, largest(far[at:total]))
+                    at = total
                 left = total - big_n
                 out[0, r, slot, column] = unit * (d + (total - max(n, big_n)) * s)
                 out[1, r, slot, column] = unit * _expected(norms, cross, q, y, big_n, total)
@@ -98,30 +101,27 @@ def _row_terms(a, squares, projection):
 
 # The loops below stand alone so that the compiler sees that their arrays do not overlap, and vectorises them.
 @njit(cache=True, fastmath=FAST)
-def _add_scaled(dots, factor, row):
+def _take_in(dots, far, sides, row, weight, own):
     for i in range(len(dots)):
-        dots[i] += factor * row[i]
+        dots[i] += weight * row[i]
+        square = sides[i] + own - 2.0 * row[i]
+        far[i] = square if square > far[i] else far[i]
 
 
 @njit(cache=True, fastmath=FAST)
-def _farthest(far, squares, row, own):
+def _farthest(far, sides, row, own):
     for i in range(len(far)):
-        far[i] = max(far[i], squares[i] + own - 2.0 * row[i])
-
-
-@njit(cache=True, fastmath=FAST)
-def _largest(far, open_, start, stop):
-    found = 0.0
-    for i in range(start, stop):
-        found = max(found, open_[i] * far[i])
-    return found
+        square = sides[i] + own - 2.0 * row[i]
+        far[i] = square if square > far[i] else far[i]
 
 
 @njit(cache=True, fastmath=FAST)
 def _sum_of_distances(norms, twice, dots, open_, s2):
     d = 0.0
     for i in range(len(norms)):
-        d += open_[i] * np.float64(np.sqrt(np.float32(max(norms[i] - twice[i] * dots[i] + s2, 0.0))))
+        square = norms[i] - twice[i] * dots[i] + s2
+        square = square if square > 0.0 else 0.0
+        d += open_[i] * np.float64(np.sqrt(np.float32(square)))
     return d
 
 
@@ -134,5 +134,7 @@ def _expected(norms, cross, q, y, big_n, total):
     first, second = 1.0 + one + 2.0 * two, 2.0 * (one + two)
     e = (total - len(norms)) * np.sqrt(max(base, 0.0))
     for i in range(len(norms)):
-        e += np.float64(np.sqrt(np.float32(max(norms[i] * first - second * cross[i] + base, 0.0))))
+        square = norms[i] * first - second * cross[i] + base
+        square = square if square > 0.0 else 0.0
+        e += np.float64(np.sqrt(np.float32(square)))
     return (total - big_n) / total * e

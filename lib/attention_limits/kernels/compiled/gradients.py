@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit, prange
 
-from .top import FAST
+from .top import FAST, largest
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
@@ -18,10 +18,10 @@ def gradient_rows(weights, visible):
         others = weights[r, :n].copy()
         top = np.argmax(others)
         p, others[top] = others[top], 0.0
-        second, rest, square, fourth, own = 0.0, 0.0, 0.0, 0.0, 0.0
+        second = largest(others)
+        rest, square, fourth, own = 0.0, 0.0, 0.0, 0.0
         for i in range(n):
             w = others[i]
-            second = max(second, w)
             rest += w
             square += w * w
             fourth += w * w * w * w
@@ -53,9 +53,9 @@ def _largest_eigenvalue(others, p, rest, low, square, high):
     for _ in range(200):
         psi, slope = 0.0, 0.0
         for i in range(len(others)):
-            part = others[i] / (x - others[i])
-            psi += part
-            slope += part / (x - others[i])
+            inverse = 1.0 / (x - others[i])
+            psi += others[i] * inverse
+            slope += others[i] * inverse * inverse
         gap = 1.0 / psi - 1.0 + x / p
         if gap > 0.0:
             high = x
