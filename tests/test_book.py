@@ -16,14 +16,24 @@ ROOT = Path(__file__).resolve().parents[1]
 NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").glob("*.md"))
 # Small values for parameters that notebooks share; only the names that some notebook declares are given.
 SMALL = {
-    "lengths": "[16,32]",
+    "lengths": "[24,48]",
     "length": 64,
     "top_ns": "[1,4,16,20,40]",
+    "top_n": 8,
     "largest_n": 8,
     "windows": 2,
     "draws": 60,
     "rows": 12,
     "device": "cpu",
+    "targets": 12,
+    "stride": 8,
+    "layer_step": 10,
+    "long_lengths": "[]",
+    "models": "[random:gpt2,shuffled]",
+    "growth_lengths": "[32,48,64]",
+    "growth_heads": "[1,2,3]",
+    "sample": 3,
+    "layers": 1,
 }
 
 
