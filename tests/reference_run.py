@@ -31,7 +31,13 @@ SETTINGS: dict[str, dict] = {
     "algorithm-3": {"lengths": [16, 32, 64], "largest_n": 8, "windows": 1, "stride": 4},
     "algorithm-4": {"length": 64, "top_ns": [1, 4, 16, 32], "windows": 1},
     "algorithm-5": {"length": 32, "windows": 1, "stride": 4},
-    "cost": {"length": 48, "layers": 1, "growth_lengths": [32, 40, 48], "growth_heads": [1, 2, 3], "sample": 2},
+    "cost": {
+        "length": 48,
+        "layers": 1,
+        "growth_lengths": [32, 40, 48],
+        "growth_heads": [1, 2, 3],
+        "sample": 2,
+    },
     "normalisers": {
         "lengths": [32, 64, 128],
         "top_ns": [1, 4, 16],

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import torch
 from attention_limits import capture, comparison, controls, execute, kernels, records, sources
-from attention_limits.comparison import Plan
+from attention_limits.comparison import Plan, run
 from attention_limits.health import numbers
 from attention_limits.kernels import batched
 from attention_limits.sources import Model, Provenance, SourceError, Text, hub
@@ -329,9 +329,19 @@ def test_a_broken_model_is_listed_once_and_the_text_may_be_too_short_for_long_wi
     )
     assert found.models.model.tolist() == ["main"] and len(found.missing) == 1
     assert found.missing.model[0] == "broken" and found.missing.lengths[0] == "all"
+
     assert "layer 1: the key holds NaN" in found.missing.reason[0]
     found = comparison.compare("main", [], text_of(60), Plan([8, 16, 32], [64], windows=1, top_n=4), "cpu")
     assert found.missing.lengths.tolist() == ["64"] and "the text has 60 tokens" in found.missing.reason[0]
+
+
+def test_a_model_measured_at_no_length_is_one_line_with_all_its_reasons():
+    missing = [("a", 64, "no memory"), ("a", 1024, "the context is 512"), ("b", 1024, "the context is 512")]
+    lines = run._grouped(missing, {"b"}).to_dict("records")
+    assert lines == [
+        {"model": "b", "lengths": "1024", "reason": "the context is 512"},
+        {"model": "a", "lengths": "all", "reason": "no memory; the context is 512"},
+    ]
 
 
 def test_a_length_that_is_also_a_long_one_is_measured_once(hub_of):

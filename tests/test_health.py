@@ -12,6 +12,7 @@ from attention_limits.health import numbers, rules
 from attention_limits.theory import distance
 from hypothesis import given
 from hypothesis import strategies as st
+from paths import kernel_path  # noqa: F401
 from test_measures import seen, softmax_of_head  # noqa: F401  (seen is a fixture)
 from torch.utils.flop_counter import FlopCounterMode
 

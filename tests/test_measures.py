@@ -124,6 +124,8 @@ def test_stride_averages_over_every_third_token(seen):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"stride": 0}, "stride is 0; it must be from 1 to 40"),
+        ({"stride": 41}, "stride is 41; it must be from 1 to 40"),
         ({"lengths": [41]}, r"lengths are \[41\].* each from 2 to 40"),
         ({"lengths": []}, "lengths are"),
         ({"top_ns": [0]}, r"top_ns are \[0\].* from 1 to 39"),

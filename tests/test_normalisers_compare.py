@@ -6,7 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from attention_limits import kernels
 from attention_limits import normalisers as nm
+from attention_limits.capture import Capture, Layer
+from paths import kernel_path  # noqa: F401
 from test_measures import seen, softmax_of_head  # noqa: F401  (seen is a fixture)
 from test_measures_geometry import plain_row
 from test_normalisers import plain
@@ -79,14 +82,31 @@ def test_separability_equals_exact_rational_arithmetic(seen, space):  # noqa: F8
 
 
 def test_which_zero_weights_are_selected_does_not_matter():
-    """With three positive weights and N = 5 any two of the zeros may be selected."""
+    """With three positive weights and N = 5 any two of the zeros may be selected, as the definition has it."""
     rng = np.random.default_rng(2)
     w, x = np.array([0.5, 0.3, 0.2, 0, 0, 0, 0]), rng.normal(size=(7, 4))
-    counts = set()
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    visible, none = torch.tensor([7]), torch.zeros(1, 1, dtype=torch.int64)
+    weights, gram = torch.from_numpy(w)[None], torch.from_numpy(x @ x.T)
+    found = set()
     for swap in ([3, 4, 5, 6], [6, 5, 4, 3], [5, 3, 6, 4]):
-        order = [0, 1, 2, *swap]
-        counts.add(tuple(plain_row(w[order], x[order], 5)[1]))
-    assert len(counts) == 1 and not any(next(iter(counts))[3:])
+        order = torch.tensor([[0, 1, 2, *swap]])
+        given = (weights, visible, none, order, torch.tensor([5]), gram, none.double(), 4, 5)
+        values, flags = kernels.geometry_rows(*given)
+        found.add((float(values[0, 0, 0, 0]), tuple(flags[0].tolist())))
+    _, told, _ = plain_row(w, x, 5)
+    assert found == {(np.mean(told), tuple(told))} and not any(told[3:])
+
+
+def test_an_exponential_weight_too_small_for_float64_is_not_a_zero():
+    """Logits 1000 apart underflow under softmax; sparsemax gives real zeros there."""
+    layer = torch.zeros(1, 12, 2), torch.zeros(1, 12, 2)
+    layer[0][..., 0], layer[1][0, :, 0] = 1.0, -1000.0 * torch.arange(12)
+    q, k = layer
+    sharp = Capture(torch.arange(12), torch.ones(12, 2), (Layer(q, k, k, torch.ones(12, 2), 1.0),))
+    found = nm.scaling(sharp, RULES, lengths=[12], top_ns=[1], stride=1).set_index("normaliser")
+    assert found.zeros["softmax"] == 0 and found.support["softmax"] > 6
+    assert found.zeros["sparsemax"] > 0 and found.support["sparsemax"] == 1
 
 
 def test_sensitivity_equals_dense_jacobians(seen):  # noqa: F811

@@ -80,7 +80,7 @@ def untrained(shape: str, seed: int, *, tokenizer: Any = None, device: str = "au
     if shape not in SHAPES:
         raise ValueError(f"shape is {shape!r}; it must be one of {', '.join(SHAPES)}")
     config = AutoConfig.for_model(**{**SHAPES[shape], **changes})
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         torch.manual_seed(seed)
         module = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa", dtype=torch.float32)
     where, name = pick_device(device), f"{shape} shape, random weights (seed {seed})"

@@ -152,15 +152,16 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 
 def _grouped(missing: Sequence[tuple[str, int, str]], measured: set[str]) -> pd.DataFrame:
-    """One line per model and reason, with the lengths that it holds for."""
+    """One line per model and reason, with the lengths that it holds for; one line per model measured at no length."""
     table: dict[tuple[str, str], list[int]] = {}
     for model, length, reason in missing:
         table.setdefault((model, reason), []).append(length)
-    reasons = [model for model, _ in table]
     lines = [
         {"model": model, "lengths": ", ".join(map(str, sorted(lengths))), "reason": reason}
-        if model in measured or reasons.count(model) > 1
-        else {"model": model, "lengths": "all", "reason": reason}
         for (model, reason), lengths in table.items()
+        if model in measured
     ]
+    for name in dict.fromkeys(model for model, _ in table if model not in measured):
+        reasons = "; ".join(reason for model, reason in table if model == name)
+        lines.append({"model": name, "lengths": "all", "reason": reasons})
     return pd.DataFrame(lines, columns=["model", "lengths", "reason"])

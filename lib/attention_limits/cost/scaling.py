@@ -54,7 +54,7 @@ def growth(
 
 
 def random_capture(length: int, heads: int, device: str = "cpu", seed: int = 0) -> Capture:
-    """A capture of one layer whose queries, keys and vectors are standard normal: the cost does not depend on them."""
+    """A capture of one layer whose queries, keys and vectors are standard normal: the cost hardly depends on them."""
     generator = torch.Generator().manual_seed(seed)
     q, k, v = torch.randn(3, heads, length, _HEAD_DIMENSION, generator=generator).to(device)
     hidden = torch.randn(length, _DIMENSION, generator=generator).to(device)

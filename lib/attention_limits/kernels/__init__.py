@@ -2,8 +2,9 @@
 
 Shapes: R rows of one head, L tokens in the window, K the largest N. ``visible[r]`` is the number of keys that row r
 sees; its weights are zero from there on. ``gram`` is x_i.x_j for all tokens, (L, L). All tensors are float64 (positions
-and counts int64) and on one device, and so are the results. Every row is worked on by itself, so the result does not
-depend on how rows are split over threads or blocks. Nothing holds more than one head.
+and counts int64) and on one device, and so are the results; ``wanted`` and ``totals`` may stay on the CPU. Every row is
+worked on by itself, so the result does not depend on how rows are split over threads or blocks. Nothing holds more than
+one head.
 
 A function that walks down the sorted weights has two paths: :mod:`.compiled` (Numba) for tensors in main memory,
 :mod:`.batched` (PyTorch, all rows of a block at once) for those on an accelerator.

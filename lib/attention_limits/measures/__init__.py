@@ -2,7 +2,8 @@
 
 Each function takes one :class:`~attention_limits.capture.Capture` (one window of text) and returns a tidy
 :class:`pandas.DataFrame`: a row per layer, head and reading, its numbers averaged over the tokens of the window. All
-of it is float64 from the captured float32 queries, keys and vectors on, so block sizes and threads do not show.
+of it is float64 from the captured float32 queries, keys and vectors on, save the square roots of the distances, so
+block sizes and threads do not show.
 """
 
 from .distance import distances

@@ -16,7 +16,7 @@ from .heads import SUPPORTS, check_choice, check_numbers, heads
 
 _NUMBERS = ("d", "expected", "bound", "s_norm", "count_term", "mean_distance", "tightness")
 _COUNTS = ("rows", "violations", "sandwich_violations")
-TOLERANCE = 5e-7  # relative; the square roots of the distances are taken in float32
+_TOLERANCE = 5e-7  # relative; the square roots of the distances are taken in float32
 
 
 def distances(
@@ -36,7 +36,7 @@ def distances(
     Columns: layer, head, space, support, length, top_n; then means over tokens of d (``d``), E_J (``expected``), the
     bound (``bound``), |s| (``s_norm``), (n-N)|s| (``count_term``), d/(n-N) (``mean_distance``) and bound/d over
     tokens with d > 0 (``tightness``); ``rows``, the tokens averaged; ``violations``, tokens with d above the bound,
-    and ``sandwich_violations``, tokens outside the sandwich, both beyond rounding (``TOLERANCE``, relative).
+    and ``sandwich_violations``, tokens outside the sandwich, both beyond rounding (5e-7, relative).
 
     ``stride`` averages over the last of every ``stride`` tokens only. Raises ValueError for a reading, length or N that
     makes no sense.
@@ -89,11 +89,11 @@ def _sums(
             terms = total - wanted.to(total.device)  # n - N, the number of unselected tokens
             kept, positive = terms > 0, d > 0
             count_term = terms * s_norm
-            outside = (d - count_term).abs() > slack + TOLERANCE * (d + count_term)
+            outside = (d - count_term).abs() > slack + _TOLERANCE * (d + count_term)
             numbers = (d, expected, bound, s_norm, count_term, d / terms)
             sums[:6, kind, slot] = torch.stack(numbers).masked_fill_(~kept, 0.0).sum(dim=1)
             sums[6, kind, slot] = (bound / d).masked_fill_(~(kept & positive), 0.0).sum(dim=0)
-            counts = (kept, kept & (d > bound * (1 + TOLERANCE)), kept & outside, kept & positive)
+            counts = (kept, kept & (d > bound * (1 + _TOLERANCE)), kept & outside, kept & positive)
             sums[7:, kind, slot] = torch.stack(counts).sum(dim=1).double()
     return sums
 

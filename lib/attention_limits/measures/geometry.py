@@ -136,7 +136,7 @@ def _union(members: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, fl
     selected, covered, shared, shared_covered = 0.0, 0.0, 0, 0
     for some, flags in zip(tokens.split(1024), told.split(1024), strict=True):
         same = some[:, :, None] == some[:, None, :]
-        times = same.sum(dim=2)
+        times = same.sum(dim=2).double()
         found = (same & flags[:, None, :]).any(dim=2)
         selected += float((1 / times).sum())
         covered += float((found / times).sum())

@@ -63,7 +63,7 @@ def heads(capture: Capture, length: int, spaces: Sequence[str] = (), *, unit: bo
             layer = capture.layers[index]
             for space in spaces:
                 if space not in vectors or _others_begin(space, layer, head):
-                    grams.pop(space, None)  # freed before the next one is made
+                    grams.pop(space, None)
                     vectors[space] = working(capture.vectors(space, index, head)[:length], unit)
                     # In float64, so that |x_i - x_j|^2 survives the subtraction.
                     grams[space] = vectors[space] @ vectors[space].T
@@ -86,8 +86,10 @@ def logit_blocks(
     ``visible`` is the number of keys a row sees; columns from there on mean nothing. ``stride`` keeps the last of every
     ``stride`` rows. Both are on the device of the capture. A block is as large as the free memory allows, counting the
     ``extra`` numbers per row that the caller holds, and small enough that most of the triangle above the diagonal is
-    not computed.
+    not computed. Raises ValueError for a stride outside 1 to ``length``.
     """
+    if not 1 <= stride <= length:
+        raise ValueError(f"stride is {stride}; it must be from 1 to {length}, the tokens that are read")
     # float64, so that the size of a block does not show in the result.
     queries = working(layer.q[head, :length])
     keys = working(layer.k[layer.key_value_head(head), :length])

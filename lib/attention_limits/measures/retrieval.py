@@ -34,14 +34,10 @@ def retrieval(
     """
     check_choice("spaces", spaces, SPACES)
     top_ns = check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
-    if not 1 <= stride <= capture.length:
-        raise ValueError(
-            f"stride is {stride}; it must be from 1 to {capture.length}, the tokens in the window"
-        )
     table, numbers = [], ["precision", "recall", "f", "mass", "rows"]
     for head in heads(capture, capture.length, spaces, unit=unit):
         sums = {space: 0.0 for space in spaces}
-        for visible, weights in head.blocks(stride):
+        for visible, weights in head.blocks(stride, extra=5 * len(top_ns) * capture.length):
             # A stable sort, so that of equal weights the lower position comes first, and masked columns come last.
             order = weights.sort(dim=1, descending=True, stable=True).indices
             rank = torch.empty_like(order).scatter_(

@@ -34,8 +34,6 @@ def separability(
     """
     check_choice("spaces", spaces, SPACES)
     top_ns = check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
-    if not 1 <= stride <= capture.length:
-        raise ValueError(f"stride is {stride}; it must be from 1 to {capture.length}")
     table = []
     for head in heads(capture, capture.length, spaces, unit=True):
         sums: dict[tuple[str, str], torch.Tensor] = {}

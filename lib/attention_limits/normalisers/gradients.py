@@ -32,8 +32,6 @@ def sensitivity(
     Raises ValueError for a temperature that is not above zero or a stride outside its range.
     """
     check_temperatures(temperatures)
-    if not 1 <= stride <= capture.length:
-        raise ValueError(f"stride is {stride}; it must be from 1 to {capture.length}")
     table = []
     for head in heads(capture, capture.length):
         seen = [(torch.as_tensor(n), torch.as_tensor(l)) for n, l in

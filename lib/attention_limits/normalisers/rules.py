@@ -30,6 +30,11 @@ class Normaliser:
         """``kind``, with s in brackets for Scalable-Softmax."""
         return f"{self.kind}({self.scale:g})" if self.kind == "SSMax" else self.kind
 
+    @property
+    def positive(self) -> bool:
+        """Whether every weight is above zero (softmax, SSMax)."""
+        return _RULES[self.kind] is _exponential
+
     def weights(self, logits: torch.Tensor, visible: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
         """Weights of each row over its first ``visible[r]`` columns, zeros after them.
 

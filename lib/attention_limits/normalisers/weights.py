@@ -65,7 +65,7 @@ def _weight_values(
         spread = top[:, 0] - logits.masked_fill(hidden, torch.inf).amin(1)
         for rule in rules:
             weights = rule.weights(logits, visible)
-            found = _row_values(weights, visible, weights.gather(1, order).cumsum(1), top_ns)
+            found = _row_values(rule, weights, visible, weights.gather(1, order).cumsum(1), top_ns)
             extreme = 1 / (1 + (visible - 1) * torch.exp(-spread))
             found["beyond"] = (found["largest"] > extreme * (1 + TOLERANCE)).double()
             parts[rule.name].append(found)
@@ -76,21 +76,22 @@ def _weight_values(
 
 
 def _row_values(
-    weights: torch.Tensor, visible: torch.Tensor, masses: torch.Tensor, top_ns: list[int]
+    rule: Normaliser, weights: torch.Tensor, visible: torch.Tensor, masses: torch.Tensor, top_ns: list[int]
 ) -> dict[str, torch.Tensor]:
     """Numbers of each row, (R,); ``masses``: (R, K) weight on the top 1, 2, ..., K tokens."""
     total = weights.sum(1)
     safe = total.clamp(min=_TINY)
     # -sum w log w / t + log t is the entropy of the weights w over their total t.
     entropy = (torch.special.entr(weights).sum(1) / safe + safe.log()).clamp(min=0)
-    support = (weights > 0).sum(1)
+    # The weights of an exponential rule are never zero, even where they are too small for float64.
+    support = visible if rule.positive else (weights > 0).sum(1)
     found = {
         "n": visible,
         "largest": weights.amax(1),
         "entropy_share": entropy / visible.double().log(),
         "effective": entropy.exp(),
         "support": support.double(),
-        "support_share": support / visible,
+        "support_share": support.double() / visible,
         "total": total,
         "zeros": (support < visible).double(),
     }

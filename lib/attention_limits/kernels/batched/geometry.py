@@ -65,7 +65,7 @@ def geometry_rows(
 
 
 def _bounds(heavy: Tensor, r: Tensor, gap: Tensor, dimension: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Markov with xi_i, Markov with sqrt(E Z_i^2), McDiarmid; both at least 0, for M = 1. ``heavy``: (R, N)."""
+    """Markov with xi_i, Markov with sqrt(E Z_i^2), McDiarmid, for M = 1; the first two at least 0. heavy: (R, N)."""
     s1, square, fourth = (_sum_of_others(heavy**power) for power in (1, 2, 4))
     low = (square + (1 - gap[:, None] / 2) * (s1 * s1 - square)).clamp(min=0).sqrt().mean(dim=1)
     sharp = square.sqrt().mean(dim=1)

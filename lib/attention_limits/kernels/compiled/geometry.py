@@ -107,11 +107,12 @@ def _bounds(a, order, held, big_n, r, gap, dimension):
             before[1] += w * w
             before[2] += w * w * w * w
         low += np.sqrt(max(square + (1.0 - gap / 2.0) * (s1 * s1 - square), 0.0))
-        sharp += np.sqrt(square)
+        root = np.sqrt(square)
+        sharp += root
         moment = square * square + 2.0 / dimension * (square * square - fourth)
         if moment > 0.0:  # 0 for N = 1, and where the other weights are too small to be squared twice
-            excess = max(square**1.5 / np.sqrt(moment) - r, 0.0)
-            high += np.exp(-excess * excess / (2.0 * square))
+            excess = square * root / np.sqrt(moment) - r
+            high += np.exp(-excess * excess / (2.0 * square)) if excess > 0.0 else 1.0
         else:
             high += 1.0
     if r == 0.0:
