@@ -211,7 +211,7 @@ rule chapter:
         lambda wildcards: workflow.cores if wildcards.name == "cost" else THREADS  # times are measured: nothing beside it
     # The longest first, so that no long one is left running alone at the end; what takes every core before them.
     priority:
-        lambda wildcards, input, attempt: {"cost": 4, "algorithm-3": 3, "algorithm-2": 2, "algorithm-4": 1}.get(wildcards.name, 0)
+        lambda wildcards, input, attempt: {"cost": 9, "algorithm-3": 3, "algorithm-2": 2, "algorithm-4": 1}.get(wildcards.name, 0)
     shell:
         EXECUTE
 
