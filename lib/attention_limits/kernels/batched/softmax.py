@@ -31,7 +31,7 @@ def moved_rows(
     scores = torch.add(logits, directions, alpha=epsilon, out=workspace)
     powers = _exponentials(scores.masked_fill_(~columns_seen(logits, visible), -torch.inf), temperature)
     # What hidden columns hold, 2e-300, is lost in the sum and in the square.
-    change = torch.addcmul(weights, powers, 1 / powers.sum(dim=1, keepdim=True), value=-1, out=workspace)
+    change = powers.div_(powers.sum(dim=1, keepdim=True)).sub_(weights)
     return torch.linalg.vector_norm(change, dim=1) / epsilon
 
 

@@ -61,8 +61,16 @@ def _scale(row, top, inverse):
 def _normalise(powers, visible):
     for r in prange(len(powers)):
         n = visible[r]
-        powers[r, :n] /= powers[r, :n].sum()
+        powers[r, :n] /= _sum(powers[r, :n])
         powers[r, n:] = 0.0
+
+
+@njit(cache=True, fastmath=FAST)
+def _sum(powers):
+    total = 0.0
+    for i in range(len(powers)):
+        total += powers[i]
+    return total
 
 
 @njit(parallel=True, cache=True, fastmath=FAST)
@@ -76,12 +84,9 @@ def _change(powers, weights, visible):
 
 @njit(cache=True, fastmath=FAST)
 def _distance(powers, weights):
-    """|p / sum p - w|_2"""
-    total = 0.0
+    """|p / sum p - w|_2, by the sum and division of `softmax_rows`: a row that does not move gives exactly zero."""
+    total, squares = _sum(powers), 0.0
     for i in range(len(powers)):
-        total += powers[i]
-    inverse, squares = 1.0 / total, 0.0
-    for i in range(len(powers)):
-        gap = powers[i] * inverse - weights[i]
+        gap = powers[i] / total - weights[i]
         squares += gap * gap
     return np.sqrt(squares)
