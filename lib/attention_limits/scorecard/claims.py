@@ -199,7 +199,6 @@ CLAIMS: tuple[Claim, ...] = (
             Use("algorithm-4", "shape.plateau_q75"),
             Use("algorithm-4", "shape.inside"),
             Use("algorithm-4", "random.plateau"),
-            Use("models", "controls.in_paper_range", presence="optional"),
         ),
         evidence=(
             "fig-algorithm-4-boxes",
