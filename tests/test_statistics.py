@@ -213,3 +213,9 @@ def test_partial_rank_correlation_is_that_of_what_a_third_leaves_over():
 def test_rank_correlation_refuses_what_has_no_ranks(x, y, message):
     with pytest.raises(ValueError, match=message):
         statistics.rank_correlation(x, y)
+
+
+def test_a_quantity_ordered_as_the_third_leaves_no_partial_rank_correlation():
+    x, y = [1.0, 2.0, 3.0, 4.0, 5.0], [2.0, 1.0, 4.0, 3.0, 5.0]
+    with pytest.raises(ValueError, match="constant once the third is held fixed"):
+        statistics.rank_correlation(x, y, [10.0, 20.0, 30.0, 40.0, 50.0])

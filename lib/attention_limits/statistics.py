@@ -153,7 +153,7 @@ def rank_correlation(
     ``given``: a third quantity to hold fixed; then it is the partial correlation of the ranks. The interval is Fisher's
     with the standard error of Bonett and Wright (2000), sqrt((1 + rho^2 / 2) / (n - 3)), one less under the fraction
     for a third quantity; it takes the pairs as independent. Raises ValueError for fewer than 5 pairs, unequal lengths,
-    or a quantity that is constant or not finite, which has no ranks.
+    or a quantity that is constant or not finite, which has no ranks, or that is ordered just as ``given``.
     """
     ranks = [
         stats.rankdata(np.asarray(part, dtype=float)) for part in (x, y, *([] if given is None else [given]))
@@ -169,6 +169,10 @@ def rank_correlation(
     rho = table[0, 1]
     if given is not None:
         (one, two), left = table[:2, 2], 1 - table[:2, 2] ** 2
+        if left.min() < 1e-12:
+            raise ValueError(
+                "a rank correlation needs ranks that are not constant once the third is held fixed"
+            )
         rho = (rho - one * two) / np.sqrt(left.prod())
     middle = np.arctanh(np.clip(rho, -1 + 1e-12, 1 - 1e-12))
     half = stats.norm.ppf((1 + LEVEL) / 2) * np.sqrt((1 + rho**2 / 2) / (count - 3 - (given is not None)))
