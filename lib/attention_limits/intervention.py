@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
 from attention_limits.capture import CaptureError, _check_context, windows
-from attention_limits.measures.heads import check_choice, check_numbers
+from attention_limits.measures.heads import check_choice, check_numbers, working
 from attention_limits.selection import RULES, Selection, selecting
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def changes(
     rises, divergences = [], []
     blocks = zip(*(_logits(model.module, ids, each, scored) for each in (known.states, states)), strict=True)
     for (part, full), (_, own) in blocks:
-        p, q = (_double(logits).log_softmax(-1) for logits in (full, own))
+        p, q = (working(logits).log_softmax(-1) for logits in (full, own))
         divergences.append((p.exp() * (p - q)).sum(-1).cpu())
         token = ids[part + 1].to(p.device)[:, None]
         rises.append((p.gather(1, token) - q.gather(1, token))[:, 0].cpu())
@@ -204,7 +204,7 @@ def _states(model: Model, ids: torch.Tensor, keep: Selection | None, known: Unto
 
 
 def _losses(logits: torch.Tensor, ids: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    logits = _double(logits)
+    logits = working(logits)
     return cross_entropy(logits, ids[part + 1].to(logits.device), reduction="none").cpu()
 
 
@@ -246,8 +246,3 @@ def _logits(
         with _answering({module.base_model: states}):
             logits = module(ids[None], use_cache=False, logits_to_keep=part).logits
         yield part, logits[0].float()
-
-
-def _double(tensor: torch.Tensor) -> torch.Tensor:
-    """float64, on the CPU where the tensor's device has none."""
-    return (tensor.cpu() if tensor.device.type == "mps" else tensor).double()

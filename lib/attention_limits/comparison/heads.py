@@ -12,6 +12,8 @@ import torch
 from attention_limits import kernels, measures, statistics
 from attention_limits.capture import SPACES, Capture
 from attention_limits.health import numbers
+from attention_limits.measures.heads import TINY
+from attention_limits.measures.weights import outside_extremes
 
 NUMBERS: Mapping[str, str] = {
     "ratio": "N_s/N",
@@ -29,7 +31,6 @@ CHECKS: Mapping[str, str] = {
     "gradient": "Corollary 3, corrected",
 }
 _HEAD = ["layer", "head"]
-_TINY = 1e-300  # weights below are taken as this, so that their logarithm exists
 
 
 @dataclass(frozen=True)
@@ -119,14 +120,8 @@ def _weights(seen: Capture, layer: int, head: int, visible: torch.Tensor) -> dic
     logits, weights = numbers.head_weights(part, head, visible)
     largest, median, smallest, _, spread = kernels.weight_rows(logits, weights, visible)
     twice = numbers.log10_crossover(part, head, visible) * log(10)  # 2D/T of Corollary 1
-    upper = 1 / (1 + (visible - 1) * (-spread).exp())
-    lower = 1 / (1 + (visible - 1) * spread.exp())
-    slack = 1 + measures.TOLERANCE
-    above = largest > torch.minimum(upper, twice.exp() / visible) * slack
-    # Below the smallest normal number a weight has lost its digits: no verdict there.
-    least = smallest * slack + torch.finfo(torch.float64).tiny
-    below = least < torch.maximum(lower, (-twice).exp() / visible)
-    geometric = lambda values: float(values.clamp(min=_TINY).log().mean().exp())  # noqa: E731
+    _, broken = outside_extremes(largest, smallest, spread, visible, twice)
+    geometric = lambda values: float(values.clamp(min=TINY).log().mean().exp())  # noqa: E731
     means = {
         "largest": geometric(largest),
         "median": geometric(median),
@@ -137,7 +132,7 @@ def _weights(seen: Capture, layer: int, head: int, visible: torch.Tensor) -> dic
         "head": head,
         **means,
         "rows": len(visible),
-        "extremes": int((above | below).sum()),
+        "extremes": int(broken.sum()),
     }
 
 

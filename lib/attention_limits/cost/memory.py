@@ -46,7 +46,7 @@ def peak_memory(
     """Run the capture of one window of ``length`` random tokens and the algorithms in a process of their own.
 
     ``model``: `gpt2-shape` (random weights, ``layers`` layers), else anything that `sources.load_model` takes.
-    Raises RuntimeError with what the process said when it fails.
+    Raises RuntimeError when the process fails; what it said went to the terminal.
     """
     asked = {"model": model, "length": length, "layers": layers, "space": space, "seed": seed}
     asked["algorithms"] = list(ALGORITHMS) if algorithms is None else algorithms

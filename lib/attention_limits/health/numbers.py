@@ -98,7 +98,7 @@ def head_weights(layer: Layer, head: int, visible: Tensor) -> tuple[Tensor, Tens
     q, k = working(layer.q[head]), working(layer.k[layer.key_value_head(head)])
     stop = int(visible.max())
     logits = q[visible - 1] @ k[:stop].T * layer.scale
-    logits.masked_fill_(torch.arange(stop, device=q.device) >= visible[:, None], -torch.inf)
+    logits.masked_fill_(~kernels.columns_seen(logits, visible), -torch.inf)
     return logits, logits.softmax(dim=1)
 
 
@@ -143,7 +143,7 @@ def told_apart(weights: Tensor, visible: Tensor, order: Tensor, vectors: Vectors
     )
     dots = torch.where(chosen, weights, 0.0) @ x @ x.T
     own = weights.square() * (vectors.squares > 0) - 2 * weights * dots  # |x_i| is one, or zero
-    nearest = own.masked_fill(chosen | _masked(weights, visible), torch.inf).amin(dim=1)
+    nearest = own.masked_fill(chosen | ~kernels.columns_seen(weights, visible), torch.inf).amin(dim=1)
     return ((own < nearest[:, None]) & chosen).sum(dim=1).double() / top_n
 
 
@@ -174,7 +174,12 @@ def _distance(weights: Tensor, visible: Tensor, order: Tensor, vectors: Vectors,
     # |y_i|^2 - 2 y_i.s + |s|^2; float64 keeps what this subtraction cancels.
     gaps = weights.square() * vectors.squares - 2 * weights * dots
     gaps += s.square().sum(dim=1).view(*chosen.shape[:2], 1)
-    return gaps.clamp_(min=0).sqrt_().masked_fill_(chosen | _masked(weights, visible), 0.0).sum(dim=2)
+    return (
+        gaps.clamp_(min=0)
+        .sqrt_()
+        .masked_fill_(chosen | ~kernels.columns_seen(weights, visible), 0.0)
+        .sum(dim=2)
+    )
 
 
 def _expected(weights: Tensor, visible: Tensor, vectors: Vectors, sizes: Tensor) -> Tensor:
@@ -188,12 +193,10 @@ def _expected(weights: Tensor, visible: Tensor, vectors: Vectors, sizes: Tensor)
     two = torch.where(sizes > 1, one * (sizes - 1) / (n - 2).clamp(min=1), 0.0)
     one, two = one[:, :, None], two[:, :, None]
     moments = square - 2 * one * others + one * q_others + two * (norm_others - q_others)
-    roots = moments.clamp_(min=0).sqrt_().masked_fill_(_masked(weights, visible), 0.0).sum(dim=2)
+    roots = (
+        moments.clamp_(min=0).sqrt_().masked_fill_(~kernels.columns_seen(weights, visible), 0.0).sum(dim=2)
+    )
     return (1 - sizes / n) * roots
-
-
-def _masked(weights: Tensor, visible: Tensor) -> Tensor:
-    return torch.arange(weights.shape[1], device=weights.device) >= visible[:, None]
 
 
 def _ordered(weights: Tensor) -> Tensor:

@@ -18,8 +18,10 @@ import numpy as np
 import torch
 
 from . import batched, compiled
+from .columns import columns_seen
 
 __all__ = [
+    "columns_seen",
     "distance_rows",
     "geometry_rows",
     "gradient_rows",
@@ -60,8 +62,7 @@ def moved_rows(
 
 def unit_rows(directions: Tensor, visible: Tensor) -> Tensor:
     """``directions`` (R, L), each row of length one over its first ``visible[r]`` columns, zeros after them."""
-    hidden = torch.arange(directions.shape[1], device=directions.device) >= visible[:, None]
-    seen = directions.masked_fill(hidden, 0.0)
+    seen = directions.masked_fill(~columns_seen(directions, visible), 0.0)
     return seen / torch.linalg.vector_norm(seen, dim=1, keepdim=True)
 
 

@@ -12,7 +12,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import Capture
 
-from .heads import TOLERANCE, check_choice, heads, logit_blocks
+from .heads import TOLERANCE, check_choice, check_positive, heads, logit_blocks
 
 LOGITS = ("model", "raw")
 
@@ -39,9 +39,8 @@ def sensitivity(
     |J|_2 > min{1/(4T), sqrt 2}, the bound as printed.
     """
     check_choice("logits", logits, LOGITS)
-    for name, numbers in (("temperatures", temperatures), ("epsilons", epsilons)):
-        if not numbers or min(numbers) <= 0:
-            raise ValueError(f"{name} are {list(numbers)}; there must be one or more, all above zero")
+    check_positive("temperatures", temperatures)
+    check_positive("epsilons", epsilons)
     table = []
     for head in heads(capture, capture.length):
         rng = np.random.default_rng([seed, head.layer, head.head])

@@ -16,6 +16,7 @@ from attention_limits.capture import Capture, Layer
 SUPPORTS = ("causal", "full")
 # A row violates an inequality only beyond this relative rounding; the kernels work in float64 (2e-16).
 TOLERANCE = 1e-9
+TINY = 1e-300  # weights below are taken as this, so that their logarithm exists
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,12 @@ def check_choice(name: str, chosen: Sequence[str], allowed: Sequence[str]) -> No
     """Raise ValueError unless ``chosen`` is a non-empty list of values from ``allowed``."""
     if isinstance(chosen, str) or not chosen or not set(chosen) <= set(allowed):
         raise ValueError(f"{name} is {chosen!r}; it must be a list of values out of {', '.join(allowed)}")
+
+
+def check_positive(name: str, numbers: Sequence[float]) -> None:
+    """ValueError unless there are numbers and all are above zero."""
+    if not numbers or min(numbers) <= 0:
+        raise ValueError(f"{name} are {list(numbers)}; there must be one or more, all above zero")
 
 
 def check_numbers(name: str, numbers: Sequence[int], low: int, high: int, why: str) -> list[int]:

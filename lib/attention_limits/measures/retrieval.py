@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import torch
 
+from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
 
 from .heads import check_choice, check_numbers, heads
@@ -59,7 +60,7 @@ def _sums(weights, rank, visible, gram, top_ns: Sequence[int]) -> torch.Tensor:
     """Sums over a block's rows with n > N of precision, recall, F, mass and one: (number of N, 5)."""
     sizes = torch.tensor(top_ns, device=weights.device)[:, None, None]
     chosen = rank < sizes
-    others = ~chosen & (torch.arange(weights.shape[1], device=weights.device) < visible[:, None])
+    others = ~chosen & kernels.columns_seen(weights, visible)
     selected = weights * chosen
     # |y_i - s|^2 - |s|^2: the same order as the distances, and the digits of small weights survive.
     near = weights**2 * gram.diagonal() - 2 * weights * (selected @ gram)

@@ -11,9 +11,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import Capture
 
-from .heads import TOLERANCE, Head, check_numbers, heads, logit_blocks, working
-
-_TINY = 1e-300  # weights below are taken as this, so that their logarithm exists
+from .heads import TINY, TOLERANCE, Head, check_numbers, heads, logit_blocks, working
 
 
 def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
@@ -34,7 +32,7 @@ def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
         rows = _row_values(head)
         for length in lengths:
             part = rows[(rows.n > length // 2) & (rows.n <= length)]
-            logs = part[["largest", "median", "smallest", "tightness"]].clip(lower=_TINY).apply(np.log)
+            logs = part[["largest", "median", "smallest", "tightness"]].clip(lower=TINY).apply(np.log)
             means = part[["entropy", "entropy_share", "support", "first", "log_crossover"]].mean()
             table.append(
                 {"layer": head.layer, "head": head.head, "length": length}
@@ -45,6 +43,27 @@ def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
     return pd.DataFrame(table)
 
 
+def outside_extremes(
+    largest: torch.Tensor,
+    smallest: torch.Tensor,
+    spread: torch.Tensor,
+    visible: torch.Tensor,
+    crossover: torch.Tensor,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The exact upper extreme of each row, and whether a weight of it breaks a bound beyond rounding; both (R,).
+
+    Checked are the exact extremes 1 / (1 + (n - 1) exp(-+R/T)) (Corollary 1, re-derived) at the row's spread R/T of
+    logits, and Corollary 1's exp(-+2D/T) / n, with 2D/T given as ``crossover``.
+    """
+    upper = 1 / (1 + (visible - 1) * (-spread).exp())
+    lower = 1 / (1 + (visible - 1) * spread.exp())
+    least, most = (-crossover).exp() / visible, crossover.exp() / visible
+    # Below the smallest normal number the weight and its bounds have lost their digits: no verdict there.
+    low = smallest * (1 + TOLERANCE) + torch.finfo(torch.float64).tiny
+    above = largest > torch.minimum(upper, most) * (1 + TOLERANCE)
+    return upper, above | (low < torch.maximum(lower, least))
+
+
 def _row_values(head: Head) -> pd.DataFrame:
     """One line per row n of a head: what `weight_scaling` averages, and whether a bound is broken."""
     parts = []
@@ -53,16 +72,8 @@ def _row_values(head: Head) -> pd.DataFrame:
         weights = kernels.softmax_rows(logits, visible, 1.0)
         largest, median, smallest, entropy, spread = kernels.weight_rows(logits, weights, visible)
         query_norms = working(head.source.q[head.head])[visible - 1].norm(dim=1)
-        reach = query_norms * key_norms[visible - 1] * abs(head.source.scale)  # D / T
-        # The exact extremes of a row whose logits spread over `spread` (Corollary 1, re-derived).
-        upper = 1 / (1 + (visible - 1) * (-spread).exp())
-        lower = 1 / (1 + (visible - 1) * spread.exp())
-        least, most = (-2 * reach).exp() / visible, (2 * reach).exp() / visible
-        # Below the smallest normal number the weight and its bounds have lost their digits: no verdict there.
-        low = smallest * (1 + TOLERANCE) + torch.finfo(torch.float64).tiny
-        broken = (largest > torch.minimum(upper, most) * (1 + TOLERANCE)) | (
-            low < torch.maximum(lower, least)
-        )
+        crossover = 2 * query_norms * key_norms[visible - 1] * abs(head.source.scale)  # 2 D / T
+        upper, broken = outside_extremes(largest, smallest, spread, visible, crossover)
         rows = {
             "n": visible,
             "largest": largest,
@@ -73,7 +84,7 @@ def _row_values(head: Head) -> pd.DataFrame:
             "entropy_share": entropy / visible.clamp(min=2).double().log(),
             "support": entropy.exp(),
             "first": weights[:, 0],
-            "log_crossover": 2 * reach,
+            "log_crossover": crossover,
             "violated": broken,
         }
         parts.append(pd.DataFrame({name: part.cpu().numpy() for name, part in rows.items()}))

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pandas as pd
 
 from attention_limits.capture import SPACES, Capture
-from attention_limits.measures.heads import check_choice, check_numbers
+from attention_limits.measures.heads import check_choice, check_numbers, check_positive
 
 from .geometry import separability
-from .gradients import check_temperatures, sensitivity
+from .gradients import sensitivity
 from .rules import Normaliser
 from .weights import check_stride, scaling
 
@@ -33,7 +33,7 @@ def compare(
     check_numbers("lengths", lengths, 2, capture.length, "tokens in the window")
     check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
     check_choice("spaces", spaces, SPACES)
-    check_temperatures(temperatures)
+    check_positive("temperatures", temperatures)
     check_stride(stride, min(lengths))
     fourth, eighth = (min(times * stride, capture.length) for times in (4, 8))
     return (

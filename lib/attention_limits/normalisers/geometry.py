@@ -38,9 +38,8 @@ def separability(
     for head in heads(capture, capture.length, spaces, unit=True):
         sums: dict[tuple[str, str], torch.Tensor] = {}
         for visible, logits in logit_blocks(head.source, head.head, head.length, stride):
-            visible, logits = torch.as_tensor(visible), torch.as_tensor(logits)
             for space, gram in head.grams.items():
-                for name, told in _told_apart(rules, logits, visible, torch.as_tensor(gram), top_ns).items():
+                for name, told in _told_apart(rules, logits, visible, gram, top_ns).items():
                     sums[name, space] = sums.get((name, space), 0) + told
         for (name, space), (*told, rows) in sums.items():
             for column, top_n in enumerate(top_ns):

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from attention_limits.capture import Capture
-from attention_limits.measures.heads import TOLERANCE, heads, logit_blocks
+from attention_limits.measures.heads import TOLERANCE, check_positive, heads, logit_blocks
 
 from .jacobians import spectral_norms
 from .rules import Normaliser
@@ -31,11 +31,10 @@ def sensitivity(
     ``still``, rows with T |J|_2 below 0.001; ``rows``; ``residual``, the largest of the power iteration (SA-Softmax).
     Raises ValueError for a temperature that is not above zero or a stride outside its range.
     """
-    check_temperatures(temperatures)
+    check_positive("temperatures", temperatures)
     table = []
     for head in heads(capture, capture.length):
-        seen = [(torch.as_tensor(n), torch.as_tensor(l)) for n, l in
-                logit_blocks(head.source, head.head, head.length, stride)]  # fmt: skip
+        seen = list(logit_blocks(head.source, head.head, head.length, stride))
         visible, logits = (torch.cat(part) for part in zip(*seen, strict=True))
         visible, logits = visible[visible > 1], logits[visible > 1]
         for rule in rules:
@@ -63,8 +62,3 @@ def _norm_values(
         "rows": len(visible),
         "residual": residual,
     }
-
-
-def check_temperatures(temperatures: Sequence[float]) -> None:
-    if not temperatures or min(temperatures) <= 0:
-        raise ValueError(f"temperatures are {list(temperatures)}; there must be one or more, all above zero")

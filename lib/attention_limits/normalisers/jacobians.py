@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from attention_limits import kernels
+from attention_limits.kernels import columns_seen
 
 from .rules import Normaliser, factors, span
 
@@ -49,7 +50,7 @@ def spectral_norms(
     half of the residual, relative. Norms below 1e-9 of the largest d_i (`_corrections`) are only known to be so small.
     """
     if rule.kind == "SA-Softmax":
-        hidden = torch.arange(logits.shape[1], device=logits.device) >= visible[:, None]
+        hidden = ~columns_seen(logits, visible)
         start = np.random.default_rng(0).standard_normal(logits.shape[1])  # the same at every call
         start = torch.from_numpy(start).to(logits.device).expand(logits.shape).masked_fill(hidden, 0.0)
         norms, residuals = _largest_singular_value(*_corrections(rule, logits, visible, temperature), start)
@@ -77,7 +78,7 @@ def _corrections(rule, logits, visible, temperature):
     u_2 = a (1 - f) / D, v_2 = e_min. e_max is left out where no logit is above zero, e_min where none is below, since
     the factor's ends are zero there.
     """
-    hidden = torch.arange(logits.shape[1], device=logits.device) >= visible[:, None]
+    hidden = ~columns_seen(logits, visible)
     low, high = span(logits, hidden)
     per_width = torch.where(high > low, 1 / (high - low), 0.0)
     f = factors(logits, hidden)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import entmax
 import torch
 
+from attention_limits.kernels import columns_seen
+
 KINDS = ("softmax", "sparsemax", "1.5-entmax", "SSMax", "SA-Softmax")
 # At temperature one a token this far below the row's largest logit has weight zero under both sparse rules (they end at
 # 1 and 2 below). Logits beyond are raised to here, which changes no weight and keeps the sums of squares small.
@@ -43,7 +45,7 @@ class Normaliser:
         """
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; it must be above 0")
-        hidden = torch.arange(logits.shape[1], device=logits.device) >= visible[:, None]
+        hidden = ~columns_seen(logits, visible)
         return _RULES[self.kind](self, logits, hidden, temperature)
 
     def sharpness(self, visible: torch.Tensor, temperature: float) -> torch.Tensor:

@@ -9,11 +9,10 @@ import pandas as pd
 import torch
 
 from attention_limits.capture import Capture
-from attention_limits.measures.heads import TOLERANCE, Head, check_numbers, heads, logit_blocks
+from attention_limits.kernels import columns_seen
+from attention_limits.measures.heads import TINY, TOLERANCE, Head, check_numbers, heads, logit_blocks
 
 from .rules import Normaliser
-
-_TINY = 1e-300  # weights below are taken as this, so that their logarithm exists
 
 
 def scaling(
@@ -55,11 +54,11 @@ def _weight_values(
     """For each rule, what `scaling` averages: a name and one number per row with two or more keys."""
     parts: dict[str, list[dict[str, torch.Tensor]]] = {rule.name: [] for rule in rules}
     for visible, block in logit_blocks(head.source, head.head, head.length, stride):
-        visible, logits = torch.as_tensor(visible), torch.as_tensor(block)[:, : int(visible[-1])]
-        visible, logits = visible[visible > 1], logits[visible > 1]
+        kept = visible > 1
+        logits, visible = block[kept, : int(visible[-1])], visible[kept]
         if not len(visible):
             continue
-        hidden = torch.arange(logits.shape[1], device=logits.device) >= visible[:, None]
+        hidden = ~columns_seen(logits, visible)
         # No rule changes the order of the logits, so the top N are the same tokens under each.
         top, order = logits.masked_fill(hidden, -torch.inf).topk(min(top_ns[-1], logits.shape[1]), dim=1)
         spread = top[:, 0] - logits.masked_fill(hidden, torch.inf).amin(1)
@@ -80,7 +79,7 @@ def _row_values(
 ) -> dict[str, torch.Tensor]:
     """Numbers of each row, (R,); ``masses``: (R, K) weight on the top 1, 2, ..., K tokens."""
     total = weights.sum(1)
-    safe = total.clamp(min=_TINY)
+    safe = total.clamp(min=TINY)
     # -sum w log w / t + log t is the entropy of the weights w over their total t.
     entropy = (torch.special.entr(weights).sum(1) / safe + safe.log()).clamp(min=0)
     # The weights of an exponential rule are never zero, even where they are too small for float64.
@@ -108,7 +107,7 @@ def _means(rows: dict[str, np.ndarray], length: int) -> dict[str, float]:
     counts = {name: int(part.pop(name).sum()) for name in ("zeros", "beyond")}
     part["keys"] = rows["n"][kept]
     geometric = {
-        name: float(np.exp(np.log(part.pop(name).clip(_TINY)).mean())) for name in ("keys", "largest")
+        name: float(np.exp(np.log(part.pop(name).clip(TINY)).mean())) for name in ("keys", "largest")
     }
     means = {name: float(values.mean()) for name, values in part.items()}
     return geometric | means | {"rows": int(kept.sum())} | counts

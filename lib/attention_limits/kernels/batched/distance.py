@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .rows import columns_seen
+from attention_limits.kernels.columns import columns_seen
 
 Tensor = torch.Tensor
 

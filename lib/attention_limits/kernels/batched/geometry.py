@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from attention_limits.kernels.columns import columns_seen
 from attention_limits.kernels.compiled.geometry import NEAR
-
-from .rows import columns_seen
 
 Tensor = torch.Tensor
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from attention_limits.kernels.columns import columns_seen
+
 Tensor = torch.Tensor
-
-
-def columns_seen(weights: Tensor, visible: Tensor) -> Tensor:
-    """(R, L) bool: whether row r sees column i."""
-    return torch.arange(weights.shape[1], device=weights.device) < visible[:, None]
 
 
 def top_rows(weights: Tensor, visible: Tensor, count: int) -> Tensor:
