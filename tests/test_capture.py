@@ -6,6 +6,7 @@ import pytest
 import torch
 import transformers
 from attention_limits import capture, sources
+from watching import LargestTensor
 
 SMALL = dict(vocab_size=101, bos_token_id=0, eos_token_id=0, pad_token_id=0)
 
@@ -119,24 +120,11 @@ def test_a_prefix_of_a_window_is_the_window_of_the_prefix():
 
 def test_nothing_of_size_l_by_l_is_allocated():
     """With L much larger than every other size, no tensor made during a capture reaches heads x L x L entries."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    largest = 0
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            nonlocal largest
-            out = function(*args, **(kwargs or {}))
-            for part in out if isinstance(out, tuple | list) else [out]:
-                if isinstance(part, torch.Tensor):
-                    largest = max(largest, part.numel())
-            return out
-
     length = 2048
     model = gpt2(n_positions=length)
-    with Watch():
+    with LargestTensor() as watch:
         seen = capture.capture(model, some_ids(length))
-    assert largest < length * length / 2
+    assert watch.entries < length * length / 2
     assert seen.layers[0].q.shape == (4, length, 8)
 
 

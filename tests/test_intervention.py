@@ -18,6 +18,7 @@ from attention_limits.intervention import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_capture import SMALL, Words, built, gpt2, llama, some_ids
+from watching import LargestTensor
 
 MODELS = pytest.mark.parametrize("model", [gpt2, llama], ids=["gpt2", "llama"])
 LENGTH = 24
@@ -248,29 +249,15 @@ def test_full_attention_changes_nothing(model):
 
 
 def test_nothing_of_size_heads_by_l_by_l_is_allocated(monkeypatch):
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    largest = 0
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            nonlocal largest
-            out = function(*args, **(kwargs or {}))
-            for part in out if isinstance(out, tuple | list) else [out]:
-                if isinstance(part, torch.Tensor):
-                    largest = max(largest, part.numel())
-            return out
-
     length = 2048
     model = gpt2(n_positions=length)
     for part in (selection, intervention):
         monkeypatch.setattr(part, "_BLOCK", 1 << 18)
     for rule in selection.RULES:
-        with Watch():
+        with LargestTensor() as watch:
             loss(model, some_ids(length), Selection(8, rule))
-    assert largest <= max(
-        1 << 18, length * 4 * 32
-    )  # a block, or the widest layer: 4 times 32 numbers a token
+        # A block, or the widest layer: 4 times 32 numbers a token.
+        assert watch.entries <= max(1 << 18, length * 4 * 32)
 
 
 @MODELS

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from attention_limits.attention import (
+    CaptureError,
+    attending,
+    check_attention,
+    check_context,
+    check_every_layer,
+)
+
 if TYPE_CHECKING:
     from attention_limits.sources import Model
 
 SPACES = ("hidden", "embedding", "value")
-_RECORDING = "attention_limits_recording"
-# Arguments that change the logits in ways that q.k * scale does not show; a model that passes one is refused.
-_UNSUPPORTED = ("softcap", "s_aux", "position_bias", "sinks")
-
-
-class CaptureError(ValueError):
-    """A window or a model from which attention cannot be rebuilt faithfully."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ def captures(model: Model, text: str, length: int, count: int) -> Iterator[Captu
 
     A window that the model cannot read and a text that is too short raise CaptureError before any forward pass.
     """
-    _check_context(model.module.config, length)
+    check_context(model.module.config, length)
     for ids in windows(model.tokenizer, text, length, count):
         yield capture(model, ids)
 
@@ -136,36 +137,12 @@ def capture(model: Model, ids: torch.Tensor) -> Capture:
     """
     module = model.module
     length = len(ids)
-    _check_context(module.config, length)
+    check_context(module.config, length)
     with _recording(module) as layers:
         module(ids[None].to(model.device), use_cache=False, logits_to_keep=1)
-    expected = module.config.get_text_config().num_hidden_layers
-    if sorted(layers) != list(range(expected)):
-        raise CaptureError(
-            f"{type(module).__name__}: attention was seen in {len(layers)} of {expected} layers; "
-            "this model does not compute all of it through transformers' attention interface"
-        )
+    check_every_layer(module, layers)
     embedding = module.get_input_embeddings()(ids.to(model.device)).float()
-    return Capture(ids.cpu(), embedding, tuple(layers[i] for i in range(expected)))
-
-
-def _check_context(config: Any, length: int) -> None:
-    """Refuse, before any work, a window that the configuration says the model cannot read whole."""
-    config = config.get_text_config()
-    context = getattr(config, "max_position_embeddings", None)
-    if context is not None and length > context:
-        raise CaptureError(
-            f"a window of {length} tokens is longer than the model's context of {context} tokens; "
-            f"choose lengths up to {context}"
-        )
-    kinds = getattr(config, "layer_types", None) or []
-    slides = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
-    window = getattr(config, "sliding_window", None)
-    if slides and window is not None and length > window:
-        raise CaptureError(
-            f"the model attends only to the last {window} tokens (sliding window), so rows of a window of {length} "
-            f"tokens would be wrong; choose lengths up to {window}"
-        )
+    return Capture(ids.cpu(), embedding, tuple(layers[i] for i in sorted(layers)))
 
 
 class _Recorder:
@@ -183,7 +160,7 @@ class _Recorder:
         """Attention function in transformers' interface: record, then let SDPA compute as usual."""
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        _check_attention(attention, query, attention_mask, is_causal, kwargs)
+        check_attention(attention, query, attention_mask, is_causal, kwargs)
         hidden = self._inputs.pop(id(attention))
         for what, tensor in (("query", query), ("key", key), ("value", value), ("input", hidden)):
             if not torch.isfinite(tensor).all():
@@ -205,52 +182,16 @@ class _Recorder:
 
 @contextmanager
 def _recording(module: torch.nn.Module) -> Iterator[dict[int, Layer]]:
-    """Route ``module``'s attention through SDPA while filling the layers given out; then put everything back."""
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
+    """Fill the layers given out while ``module`` runs, its attention computed by SDPA; then put everything back."""
     recorder = _Recorder()
-    before = module.config._attn_implementation
-    AttentionInterface.register(_RECORDING, recorder.attend)
-    AttentionMaskInterface.register(_RECORDING, sdpa_mask)
     hooks = [
         part.register_forward_pre_hook(recorder.remember_input, with_kwargs=True)
         for part in module.modules()
         if getattr(part, "layer_idx", None) is not None
     ]
-    module.set_attn_implementation(_RECORDING)
     try:
-        yield recorder.layers
+        with attending(module, "attention_limits_recording", recorder.attend):
+            yield recorder.layers
     finally:
-        module.set_attn_implementation(before)
         for hook in hooks:
             hook.remove()
-
-
-def _check_attention(
-    attention: torch.nn.Module,
-    query: torch.Tensor,
-    mask: torch.Tensor | None,
-    is_causal: bool | None,
-    others: dict,
-) -> None:
-    """Refuse an attention call whose weights are not a softmax of q.k * scale over exactly the visible keys."""
-    name = type(attention).__name__
-    for argument in _UNSUPPORTED:
-        if others.get(argument) is not None:
-            raise CaptureError(
-                f"{name} changes its logits through {argument!r}, which q and k alone do not show"
-            )
-    if mask is None:
-        causal = getattr(attention, "is_causal", True) if is_causal is None else is_causal
-        if not causal:
-            raise CaptureError(
-                f"{name} is not causal: every token sees the whole text; use a causal language model"
-            )
-        return
-    visible = mask[0, 0] if mask.dtype == torch.bool else mask[0, 0] == 0
-    length = query.shape[2]
-    if not torch.equal(visible, torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()):
-        raise CaptureError(
-            f"{name} does not show each token exactly its past (its attention mask is not causal)"
-        )

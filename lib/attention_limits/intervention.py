@@ -12,7 +12,8 @@ import torch
 from torch.nn.functional import cross_entropy
 from tqdm import tqdm
 
-from attention_limits.capture import CaptureError, _check_context, windows
+from attention_limits.attention import CaptureError, check_context
+from attention_limits.capture import windows
 from attention_limits.measures.heads import check_choice, check_numbers, working
 from attention_limits.selection import RULES, Selection, selecting
 
@@ -46,7 +47,7 @@ class Untouched:
 @torch.no_grad()
 def untouched(model: Model, ids: torch.Tensor) -> Untouched:
     """Run the model as it is on the window ``ids`` (L,), so that later runs on it need not begin at the first layer."""
-    _check_context(model.module.config, len(ids))
+    check_context(model.module.config, len(ids))
     ids, found = ids.to(model.device), []
     hooks = [
         layer.register_forward_hook(lambda _module, _args, out: found.append(out))
@@ -196,7 +197,7 @@ def _states(model: Model, ids: torch.Tensor, keep: Selection | None, known: Unto
     """The last states with a selection; from ``known`` where it starts late."""
     module = model.module
     config = module.config.get_text_config()
-    _check_context(config, len(ids))
+    check_context(config, len(ids))
     first = keep.first_layer(config) if keep else 0
     answers = dict(zip(_layers(module)[:first], known.layers, strict=False)) if known else {}
     with _answering(answers), selecting(module, keep, len(answers)) if keep else nullcontext():

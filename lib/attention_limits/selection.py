@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from attention_limits.capture import CaptureError, _check_attention
+from attention_limits.attention import attending, check_attention, check_every_layer
 
 RULES = ("unchanged", "renormalised", "random", "random-renormalised")
-_SELECTING = "attention_limits_selecting"
 _BLOCK = 1 << 22  # entries of the largest tensor: 16 MiB of float32, a few of which are alive at a time
 
 
@@ -71,24 +70,10 @@ def selecting(module: torch.nn.Module, keep: Selection, skipped: int = 0) -> Ite
     Raises CaptureError for a model that `capture.capture` refuses, also where an attention was not seen in every layer
     but the first ``skipped``.
     """
-    from transformers import AttentionInterface, AttentionMaskInterface
-    from transformers.masking_utils import sdpa_mask
-
     selector = _Selector(keep)
-    before = module.config._attn_implementation
-    AttentionInterface.register(_SELECTING, selector.attend)
-    AttentionMaskInterface.register(_SELECTING, sdpa_mask)
-    module.set_attn_implementation(_SELECTING)
-    try:
+    with attending(module, "attention_limits_selecting", selector.attend):
         yield
-    finally:
-        module.set_attn_implementation(before)
-    expected = module.config.get_text_config().num_hidden_layers
-    if sorted(selector.seen) != list(range(skipped, expected)):
-        raise CaptureError(
-            f"{type(module).__name__}: attention was seen in {len(selector.seen)} of {expected - skipped} layers; "
-            "this model does not compute all of it through transformers' attention interface"
-        )
+    check_every_layer(module, selector.seen, skipped)
 
 
 class _Selector:
@@ -102,7 +87,7 @@ class _Selector:
         """The selecting heads from their kept keys; the others, where there are some, by SDPA as usual."""
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        _check_attention(attention, query, attention_mask, is_causal, kwargs)
+        check_attention(attention, query, attention_mask, is_causal, kwargs)
         self.seen.add(attention.layer_idx)
         heads = self.keep.chosen(attention.layer_idx, query.shape[1])
         if len(heads) < query.shape[1]:

@@ -1,0 +1,97 @@
+"""Another attention function in a running model, and which models and windows are refused it.
+
+What takes the place of a model's attention here computes a softmax of q.k * scale over exactly the visible keys, so a
+model that does anything else is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+# Arguments that change the logits in ways that q.k * scale does not show; a model that passes one is refused.
+_UNSUPPORTED = ("softcap", "s_aux", "position_bias", "sinks")
+
+
+class CaptureError(ValueError):
+    """A window or a model from which attention cannot be rebuilt faithfully."""
+
+
+@contextmanager
+def attending(module: torch.nn.Module, name: str, attend: Callable[..., Any]) -> Iterator[None]:
+    """Let ``module`` attend by ``attend``, a function in transformers' interface registered as ``name``; then put back.
+
+    Masks are those of SDPA.
+    """
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    before = module.config._attn_implementation
+    AttentionInterface.register(name, attend)
+    AttentionMaskInterface.register(name, sdpa_mask)
+    module.set_attn_implementation(name)
+    try:
+        yield
+    finally:
+        module.set_attn_implementation(before)
+
+
+def check_every_layer(module: torch.nn.Module, seen: Collection[int], first: int = 0) -> None:
+    """Refuse a model whose attention was not ``seen`` in every layer from ``first`` on."""
+    expected = module.config.get_text_config().num_hidden_layers
+    if sorted(seen) != list(range(first, expected)):
+        raise CaptureError(
+            f"{type(module).__name__}: attention was seen in {len(seen)} of {expected - first} layers; "
+            "this model does not compute all of it through transformers' attention interface"
+        )
+
+
+def check_context(config: Any, length: int) -> None:
+    """Refuse, before any work, a window that the configuration says the model cannot read whole."""
+    config = config.get_text_config()
+    context = getattr(config, "max_position_embeddings", None)
+    if context is not None and length > context:
+        raise CaptureError(
+            f"a window of {length} tokens is longer than the model's context of {context} tokens; "
+            f"choose lengths up to {context}"
+        )
+    kinds = getattr(config, "layer_types", None) or []
+    slides = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
+    window = getattr(config, "sliding_window", None)
+    if slides and window is not None and length > window:
+        raise CaptureError(
+            f"the model attends only to the last {window} tokens (sliding window), so rows of a window of {length} "
+            f"tokens would be wrong; choose lengths up to {window}"
+        )
+
+
+def check_attention(
+    attention: torch.nn.Module,
+    query: torch.Tensor,
+    mask: torch.Tensor | None,
+    is_causal: bool | None,
+    others: dict,
+) -> None:
+    """Refuse an attention call whose weights are not a softmax of q.k * scale over exactly the visible keys."""
+    name = type(attention).__name__
+    for argument in _UNSUPPORTED:
+        if others.get(argument) is not None:
+            raise CaptureError(
+                f"{name} changes its logits through {argument!r}, which q and k alone do not show"
+            )
+    if mask is None:
+        causal = getattr(attention, "is_causal", True) if is_causal is None else is_causal
+        if not causal:
+            raise CaptureError(
+                f"{name} is not causal: every token sees the whole text; use a causal language model"
+            )
+        return
+    visible = mask[0, 0] if mask.dtype == torch.bool else mask[0, 0] == 0
+    length = query.shape[2]
+    if not torch.equal(visible, torch.ones(length, length, dtype=torch.bool, device=mask.device).tril()):
+        raise CaptureError(
+            f"{name} does not show each token exactly its past (its attention mask is not causal)"
+        )
