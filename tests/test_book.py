@@ -2,70 +2,19 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import browser as looks
 import nbformat
 import pytest
 import yaml
 from attention_limits import execute, records
-
-ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = sorted(path for path in (ROOT / "notebooks").glob("*.md"))
-# Small values for parameters that notebooks share; only the names that some notebook declares are given.
-SMALL = {
-    "lengths": "[24,48]",
-    "length": 64,
-    "top_ns": "[1,4,16,20,40]",
-    "top_n": 8,
-    "largest_n": 8,
-    "windows": 2,
-    "draws": 60,
-    "rows": 12,
-    "device": "cpu",
-    "targets": 12,
-    "stride": 8,
-    "layer_step": 10,
-    "long_lengths": "[]",
-    "models": "[random:gpt2,shuffled]",
-    "growth_lengths": "[32,48,64]",
-    "growth_heads": "[1,2,3]",
-    "sample": 3,
-    "layers": 1,
-}
+from small_book import NOTEBOOKS, ROOT
 
 
 def pages() -> list[str]:
     """Every page of the table of contents, without suffix."""
     toc = yaml.safe_load((ROOT / "book" / "_toc.yml").read_text(encoding="utf-8"))
     return [toc["root"], *(chapter["file"] for part in toc["parts"] for chapter in part["chapters"])]
-
-
-@pytest.fixture(scope="module")
-def book(tmp_path_factory) -> Path:
-    """Build folder of the whole book, made by the engine as `make book` does it."""
-    build = tmp_path_factory.mktemp("the book") / "build"
-    known = set().union(*(execute.declared(execute.read(path)) for path in NOTEBOOKS))
-    small = [f"{name}={value}" for name, value in SMALL.items() if name in known]
-    sources = ["model=smollm2-135m", "text=king-james"]
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "--cores",
-        "2",
-        "--config",
-        f"out={build}",
-        *sources,
-        *small,
-    ]
-    done = subprocess.run(
-        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=1200
-    )
-    assert done.returncode == 0, done.stdout[-5000:]
-    return build
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +41,8 @@ def test_every_notebook_ran_to_its_end_and_left_a_record(book, path):
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code if cell.source.strip())
     assert not [o for cell in code for o in cell.outputs if o.output_type == "error"]
+    # A number left over by a cell's last line is no figure, table or sentence.
+    assert [o.data for cell in code for o in cell.outputs if set(o.get("data", ())) == {"text/plain"}] == []
     if "record" not in execute.declared(execute.read(path)):
         return  # a page that reads the others' records
     record = records.load(book / "records" / f"{path.stem}.json")

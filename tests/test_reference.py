@@ -1,4 +1,4 @@
-"""The chapters, run again at the small setting of tests/reference_run.py, give the committed records.
+"""The chapters, run again at the small setting of tests/small_book.py, give the committed records.
 
 Tolerances. What is counted (``n``, ids, readings, violations) must be the same. A number may differ by 2e-4 of itself
 plus 2e-4 of its interval's half width: ten times what the largest difference was when the chapters ran with every
@@ -10,7 +10,7 @@ what they jumped by then).
 import json
 
 import pytest
-import reference_run
+import small_book
 from attention_limits import records
 
 RELATIVE = 2e-4
@@ -21,13 +21,6 @@ ROUNDING = {"extremes.attained_error": 1e-12, "norms.largest_error": 1e-12}  # e
 # differences of losses.
 JUMPS = {"algorithm-4": 5e-3, "algorithm-5": 1e-3, "normalisers": 1e-3, "selection": 3e-5}
 HEADS = {"bound.sharp_broken": 3, "bound.upper_broken": 3}
-SETTINGS = reference_run.SETTINGS
-
-
-@pytest.fixture(scope="module")
-def rerun(tmp_path_factory):
-    """Paths of the new records by name."""
-    return reference_run.run_all(SETTINGS, tmp_path_factory.mktemp("reference"))
 
 
 def key(result):
@@ -61,10 +54,10 @@ def near(id, a, b, half, jump):
     return abs(a - b) <= RELATIVE * (abs(a) + half) + jump + 1e-9
 
 
-@pytest.mark.parametrize("name", SETTINGS)
-def test_a_rerun_gives_the_reference(rerun, name):
-    reference = records.load(reference_run.REFERENCE / f"{name}.json")
-    new = records.load(rerun[name])
+@pytest.mark.parametrize("name", small_book.chapters())
+def test_a_rerun_gives_the_reference(book, name):
+    reference = records.load(small_book.REFERENCE / f"{name}.json")
+    new = records.load(book / "records" / f"{name}.json")
     assert {k: new[k] for k in ("notebook", "parameters", "model", "text")} == {
         k: reference[k] for k in ("notebook", "parameters", "model", "text")
     }
@@ -72,16 +65,13 @@ def test_a_rerun_gives_the_reference(rerun, name):
 
 
 @pytest.mark.parametrize("name", ["theorem-1", "algorithm-1"])
-def test_the_same_seed_gives_the_same_bytes(rerun, tmp_path, name):
-    assert reference_run.run(name, tmp_path / "again").read_bytes() == rerun[name].read_bytes()
+def test_the_same_seed_gives_the_same_bytes(book, tmp_path, name):
+    """A chapter run alone, by the command line, against the engine's."""
+    assert small_book.run(name, tmp_path).read_bytes() == (book / "records" / f"{name}.json").read_bytes()
 
 
 def test_every_chapter_has_a_reference():
-    chapters = [
-        path.stem for path in (reference_run.ROOT / "notebooks").glob("*.md") if path.stem != "scorecard"
-    ]
-    assert sorted(SETTINGS) == sorted(chapters)
-    assert sorted(path.stem for path in reference_run.REFERENCE.glob("*.json")) == sorted(chapters)
+    assert sorted(path.stem for path in small_book.REFERENCE.glob("*.json")) == sorted(small_book.chapters())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
+from scipy import optimize, stats
 
 LEVEL = 0.95
 
@@ -77,6 +77,30 @@ def fit_power(x: ArrayLike, y: ArrayLike) -> PowerFit:
     half = stats.t.ppf((1 + LEVEL) / 2, len(x) - 2) * line.stderr
     r2 = line.rvalue**2
     return PowerFit(line.slope, line.slope - half, line.slope + half, float(np.exp(line.intercept)), r2)
+
+
+def fit_growth(x: ArrayLike, y: ArrayLike) -> PowerFit:
+    """Least-squares y = floor + factor x^exponent through positive points, floor >= 0, all errors relative.
+
+    For what has a fixed part, as the time of a call has. Needs four points (ValueError otherwise); the interval is that
+    of the linearised fit.
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if len(x) < 4 or len(x) != len(y) or (x <= 0).any() or (y <= 0).any():
+        raise ValueError(f"growth needs at least four points with positive x and y, got x = {x}, y = {y}")
+    scale = x.max()  # so that the factor is of the size of y
+
+    def logs(_, floor: float, factor: float, exponent: float) -> np.ndarray:
+        return np.log(floor + factor * (x / scale) ** exponent)
+
+    begin = (0.5 * y.min(), y.max(), fit_power(x, y).exponent)
+    found, spread = optimize.curve_fit(
+        logs, x, np.log(y), begin, bounds=([0, 1e-300, -np.inf], np.inf), x_scale=(y.min(), y.max(), 1)
+    )
+    half = stats.t.ppf((1 + LEVEL) / 2, len(x) - 3) * np.sqrt(spread[2, 2])
+    r2 = 1 - float(np.var(np.log(y) - logs(x, *found)) / np.var(np.log(y)))
+    exponent = float(found[2])
+    return PowerFit(exponent, exponent - half, exponent + half, float(found[1] / scale**exponent), r2)
 
 
 def r_squared_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:

@@ -124,6 +124,7 @@ def picked_curves(
         x=alt.X(
             f"{x}:Q",
             title=x_title,
+            axis=alt.Axis(format="~s") if rows[x].max() >= 1e5 else alt.Axis(),
             scale=alt.Scale(type="log", nice=False) if log_x else alt.Scale(zero=False),
         ),
         y=alt.Y("value:Q", title=y_title, scale=alt.Scale(**y_scale)),

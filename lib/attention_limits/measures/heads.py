@@ -106,15 +106,16 @@ def logit_blocks(
 def _rows_at_once(length: int, stride: int, extra: int, device: torch.device) -> int:
     """How many rows an eighth of the device's free memory holds, at least one.
 
-    The compiled kernels keep about four arrays of whole rows, and no more than a quarter of the window is taken at once
-    unless it is so short that calling would cost more than computing. Those of an accelerator keep about fourteen, and
-    one block for all rows is the fastest there as long as it fits.
+    The compiled kernels keep about four arrays of whole rows. No more than a quarter of the window is taken at once,
+    and no array of more than 8 MiB, so that it stays in the processor's cache from one loop to the next; but so much
+    that calling costs less than computing. Those of an accelerator keep about fourteen, and one block for all rows is
+    the fastest there as long as it fits.
     """
     if device.type == "cpu":
         free, arrays, most = (
             psutil.virtual_memory().available,
             4,
-            max(length // (4 * stride), 2**16 // length),
+            max(min(length // (4 * stride), 2**20 // length), 2**16 // length),
         )
     else:
         free, arrays, most = torch.cuda.mem_get_info(device)[0], 14, length
