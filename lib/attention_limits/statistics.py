@@ -80,27 +80,24 @@ def fit_power(x: ArrayLike, y: ArrayLike) -> PowerFit:
 
 
 def fit_growth(x: ArrayLike, y: ArrayLike) -> PowerFit:
-    """Least-squares y = floor + factor x^exponent through positive points, floor >= 0, all errors relative.
+    """Least-squares y = floor + factor x^exponent through positive points, floor and factor >= 0, all errors relative.
 
-    For what has a fixed part, as the time of a call has. Needs four points (ValueError otherwise); the interval is that
-    of the linearised fit.
+    For what has a fixed part, as the time of a call has. Exponents from 0 to 6 are tried in steps of 0.01; the interval
+    holds those whose squared errors an F-test does not tell from the best (so it ends at 0 or 6 where the points say
+    little), and R^2 is that of the relative errors. Needs four points (ValueError otherwise).
     """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 4 or len(x) != len(y) or (x <= 0).any() or (y <= 0).any():
         raise ValueError(f"growth needs at least four points with positive x and y, got x = {x}, y = {y}")
-    scale = x.max()  # so that the factor is of the size of y
-
-    def logs(_, floor: float, factor: float, exponent: float) -> np.ndarray:
-        return np.log(floor + factor * (x / scale) ** exponent)
-
-    begin = (0.5 * y.min(), y.max(), fit_power(x, y).exponent)
-    found, spread = optimize.curve_fit(
-        logs, x, np.log(y), begin, bounds=([0, 1e-300, -np.inf], np.inf), x_scale=(y.min(), y.max(), 1)
-    )
-    half = stats.t.ppf((1 + LEVEL) / 2, len(x) - 3) * np.sqrt(spread[2, 2])
-    r2 = 1 - float(np.var(np.log(y) - logs(x, *found)) / np.var(np.log(y)))
-    exponent = float(found[2])
-    return PowerFit(exponent, exponent - half, exponent + half, float(found[1] / scale**exponent), r2)
+    tried = np.arange(601) / 100
+    fits = [optimize.nnls(np.stack((1 / y, (x / x.max()) ** p / y), axis=1), np.ones(len(y))) for p in tried]
+    errors = np.array([error**2 for _, error in fits])
+    best = int(errors.argmin())
+    freedom = len(x) - 3
+    near = tried[errors <= errors[best] * (1 + stats.f.ppf(LEVEL, 1, freedom) / freedom)]
+    r2 = 1 - errors[best] / np.sum((1 - np.mean(y) / y) ** 2)
+    factor = fits[best][0][1] / x.max() ** tried[best]
+    return PowerFit(float(tried[best]), float(near.min()), float(near.max()), float(factor), float(r2))
 
 
 def r_squared_line(x: ArrayLike, y: ArrayLike) -> tuple[float, float]:
