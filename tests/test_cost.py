@@ -137,7 +137,8 @@ def test_memory_is_watched_while_it_is_held():
     with memory.watched() as most:
         begin = most[0]
         with mmap.mmap(-1, 64 * 2**20) as block:  # pages of its own: none that the process had freed before
-            block.write(b"x" * len(block))
+            for _ in range(64):
+                block.write(bytes(2**20))
             time.sleep(0.1)
     assert 60 * 2**20 <= most[0] - begin <= 96 * 2**20
 

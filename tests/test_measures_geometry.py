@@ -31,11 +31,12 @@ def plain_row(weights, x, top_n):
 
 
 @pytest.mark.parametrize(
-    ("space", "support"),
-    [("hidden", "causal"), ("embedding", "full"), ("value", "causal"), ("value", "full")],
+    ("space", "support", "stride"),
+    [("hidden", "causal", 1), ("embedding", "full", 3), ("value", "causal", 7), ("value", "full", 1)],
 )
-def test_separability_equals_plain_loops(seen, space, support):  # noqa: F811
-    found, _ = measures.separability(seen, spaces=[space], supports=[support], top_ns=TOP_NS)
+def test_separability_equals_plain_loops(seen, space, support, stride):  # noqa: F811
+    given = {"spaces": [space], "supports": [support], "stride": stride}
+    found, _ = measures.separability(seen, top_ns=TOP_NS, **given)
     assert len(found) == 2 * 4 * len(TOP_NS)
     found = found[found["head"] == 1 + found.layer]  # exact arithmetic is slow: one head of each layer
     for row in found.to_dict("records"):
@@ -43,7 +44,7 @@ def test_separability_equals_plain_loops(seen, space, support):  # noqa: F811
         x = seen.vectors(space, row["layer"], row["head"]).double().numpy()
         x = x / np.linalg.norm(x, axis=1, keepdims=True)
         top_n, expected = row["top_n"], []
-        for t in range(1, 41):
+        for t in range(stride, 41, stride):
             n = t if support == "causal" else 40
             if n <= top_n:
                 continue
@@ -61,14 +62,14 @@ def test_separability_equals_plain_loops(seen, space, support):  # noqa: F811
         assert row["rows"] == len(expected)
 
 
-def test_union_over_heads_equals_plain_sets(seen):  # noqa: F811
-    _, unions = measures.separability(
-        seen, spaces=["hidden"], supports=["causal"], top_ns=[1, 5], group=2, group_top_n=5
-    )
+@pytest.mark.parametrize("stride", [1, 5, 6])
+def test_union_over_heads_equals_plain_sets(seen, stride):  # noqa: F811
+    given = {"spaces": ["hidden"], "supports": ["causal"], "top_ns": [1, 5], "stride": stride}
+    _, unions = measures.separability(seen, group=2, group_top_n=5, **given)
     assert list(zip(unions.layer, unions.first_head, strict=True)) == [(0, 0), (0, 2), (1, 0), (1, 2)]
     for row in unions.to_dict("records"):
         some, shared, ratios = [], [], [[], []]
-        for n in range(6, 41):
+        for n in (n for n in range(stride, 41, stride) if n > 5):
             sets, told = [], []
             for place in range(2):
                 weights = softmax_of_head(seen, row["layer"], row["first_head"] + place)[0][n - 1]

@@ -29,15 +29,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--long", type=int, default=0, metavar="L", help="memory of --model at this context too"
     )
+    parser.add_argument(
+        "--long-stride", type=int, default=32, metavar="K", help="--long: the last of every K tokens (1: all)"
+    )
     parser.add_argument("--model", default="smollm2-135m", help="the model for --long")
     asked = parser.parse_args(arguments)
     for name, value in provenance.machine_rows(os.environ.get("ATTENTION_LIMITS_DEVICE", "cpu")):
         print(f"{name}: {value}")
     print(*(f"{name} {version}" for name, version in provenance.versions_rows()), sep=", ")
     _time(asked)
-    _memory("gpt2-shape", asked.length, None, asked.layers)
+    _memory("gpt2-shape", asked.length, None, asked.layers, 1)
     if asked.long:
-        _memory(asked.model, asked.long, ["algorithm-2", "algorithm-4", "algorithm-5"], 0)
+        three = ["algorithm-2", "algorithm-4", "algorithm-5"]
+        _memory(asked.model, asked.long, three, 0, asked.long_stride)
     return 0
 
 
@@ -64,9 +68,10 @@ def _time(asked: argparse.Namespace) -> None:
         )
 
 
-def _memory(model: str, length: int, algorithms: list[str] | None, layers: int) -> None:
-    memory = peak_memory(model, length, algorithms=algorithms, layers=layers)
-    print(f"\nMemory of {model} at L = {length}: {memory.loaded / GIB:.2f} GiB with the model loaded,")
+def _memory(model: str, length: int, algorithms: list[str] | None, layers: int, stride: int) -> None:
+    memory = peak_memory(model, length, algorithms=algorithms, layers=layers, stride=stride)
+    which = f", the last of every {stride} tokens" if stride > 1 else ""
+    print(f"\nMemory of {model} at L = {length}{which}: {memory.loaded / GIB:.2f} GiB with the model loaded,")
     print("and the most beyond that:")
     for name, size in memory.beyond.items():
         print(f"{name}: {size / GIB:.2f} GiB")

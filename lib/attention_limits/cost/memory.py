@@ -41,14 +41,17 @@ def peak_memory(
     algorithms: list[str] | None = None,
     layers: int = 12,
     space: str = "hidden",
+    stride: int = 1,
     seed: int = 0,
 ) -> Memory:
     """Run the capture of one window of ``length`` random tokens and the algorithms in a process of their own.
 
-    ``model``: `gpt2-shape` (random weights, ``layers`` layers), else anything that `sources.load_model` takes.
+    ``model``: `gpt2-shape` (random weights, ``layers`` layers), else anything that `sources.load_model` takes. The
+    algorithms measure the last of every ``stride`` tokens.
     Raises RuntimeError when the process fails; what it said went to the terminal.
     """
     asked = {"model": model, "length": length, "layers": layers, "space": space, "seed": seed}
+    asked["stride"] = stride
     asked["algorithms"] = list(ALGORITHMS) if algorithms is None else algorithms
     done = subprocess.run(
         [sys.executable, "-c", "from attention_limits.cost import memory; memory.child()", json.dumps(asked)],
@@ -91,7 +94,9 @@ def _ever() -> int:
     return size if sys.platform == "darwin" else 1024 * size
 
 
-def _here(model: str, length: int, algorithms: list[str], layers: int, space: str, seed: int) -> Memory:
+def _here(
+    model: str, length: int, algorithms: list[str], layers: int, space: str, stride: int, seed: int
+) -> Memory:
     """Measure in this process: compile on a short window, then note the memory, capture, and run."""
     if model == "gpt2-shape":
         loaded = controls.untrained("gpt2", seed, device="cpu", n_layer=layers)
@@ -108,7 +113,7 @@ def _here(model: str, length: int, algorithms: list[str], layers: int, space: st
     beyond["capture"] = most[0] - begin
     for name in algorithms:
         with watched() as most:
-            ALGORITHMS[name](seen, space)
+            ALGORITHMS[name](seen, space, stride)
         beyond[name] = most[0] - begin
     return Memory(begin, beyond)
 

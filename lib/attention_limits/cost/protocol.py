@@ -35,24 +35,27 @@ def _lengths(seen: Capture) -> list[int]:
     return sorted({min(length, seen.length) for length in LENGTHS})
 
 
-def _distances(seen: Capture, space: str, lengths: list[int], sizes: Iterable[int]) -> pd.DataFrame:
+def _distances(
+    seen: Capture, space: str, stride: int, lengths: list[int], sizes: Iterable[int]
+) -> pd.DataFrame:
     kept = [n for n in sizes if n < max(lengths)]
-    return measures.distances(seen, spaces=[space], supports=["causal"], lengths=lengths, top_ns=kept)
+    given = {"spaces": [space], "supports": ["causal"], "lengths": lengths, "top_ns": kept}
+    return measures.distances(seen, stride=stride, **given)
 
 
-def algorithm_1(seen: Capture, space: str) -> pd.DataFrame:
+def algorithm_1(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
     """d, E_J and the bound at N = 5 and every length."""
-    return _distances(seen, space, _lengths(seen), [5])
+    return _distances(seen, space, stride, _lengths(seen), [5])
 
 
-def algorithm_2(seen: Capture, space: str) -> pd.DataFrame:
+def algorithm_2(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
     """d, E_J and the bound at five N and the longest length."""
-    return _distances(seen, space, [seen.length], SIZES_2)
+    return _distances(seen, space, stride, [seen.length], SIZES_2)
 
 
-def algorithm_3(seen: Capture, space: str) -> pd.DataFrame:
+def algorithm_3(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
     """The critical N of every length at both levels, out of every N up to the largest (NaN: none of them)."""
-    found = _distances(seen, space, _lengths(seen), range(1, LARGEST_N + 1))
+    found = _distances(seen, space, stride, _lengths(seen), range(1, LARGEST_N + 1))
     tests = statistics.ks_tests(found, ["length", "top_n"], "d", "expected")
     table = [
         {"length": length, "level": level, "N": statistics.critical_n(part.top_n, part.p_value, level)}
@@ -62,19 +65,21 @@ def algorithm_3(seen: Capture, space: str) -> pd.DataFrame:
     return pd.DataFrame(table).astype({"N": float})
 
 
-def algorithm_4(seen: Capture, space: str) -> pd.DataFrame:
+def algorithm_4(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
     """N_s/N with Theorem 2's bounds (and the coverage by three heads, which is not returned)."""
     kept = [n for n in SIZES_4 if n < seen.length]
     given = {"supports": ["causal"], "top_ns": kept, "group_top_n": max(n for n in kept if n <= 16)}
-    return measures.separability(seen, spaces=[space], **given)[0]
+    return measures.separability(seen, spaces=[space], stride=stride, **given)[0]
 
 
-def algorithm_5(seen: Capture, space: str) -> pd.DataFrame:
+def algorithm_5(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
     """g(T, eps) with exact Jacobian norms; no vectors are in it."""
-    return measures.sensitivity(seen, logits=["model"], temperatures=TEMPERATURES, epsilons=EPSILONS, seed=0)
+    given = {"temperatures": TEMPERATURES, "epsilons": EPSILONS, "seed": 0}
+    return measures.sensitivity(seen, logits=["model"], stride=stride, **given)
 
 
-ALGORITHMS: Mapping[str, Callable[[Capture, str], pd.DataFrame]] = {
+# By name: a function of a capture, a space and, unless every token is measured, a stride.
+ALGORITHMS: Mapping[str, Callable[..., pd.DataFrame]] = {
     "algorithm-1": algorithm_1,
     "algorithm-2": algorithm_2,
     "algorithm-3": algorithm_3,

@@ -23,11 +23,12 @@ def separability(
     top_ns: Sequence[int],
     group: int = 3,
     group_top_n: int = 16,
+    stride: int = 1,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """N_s/N with Theorem 2's bounds for every head, and its union over groups of heads, for a whole window.
 
     Vectors are scaled to length one (M = 1), r is the distance of the nearest unselected token, S the top-N tokens.
-    Rows with n <= N are left out.
+    Rows with n <= N are left out; ``stride`` keeps the last of every ``stride`` tokens only.
 
     First table, per layer, head, space, support, top_n: means over tokens of N_s/N (``ratio``), ``r``, the Markov bound
     with xi_i (``lower``) and with sqrt(E Z_i^2) (``lower_sharp``), McDiarmid's bound (``upper``); ``near``, the share
@@ -56,12 +57,13 @@ def separability(
             if space not in gaps or gaps[space][0] is not head.grams[space]:  # heads share vectors
                 gaps[space] = head.grams[space], _smallest_gaps(head.grams[space])
         smallest = {space: gaps[space][1] for space in spaces}
-        order, found = _rows(head, supports, top_ns, smallest, group_top_n)
+        order, found = _rows(head, supports, top_ns, smallest, group_top_n, stride)
         for space, (values, flags) in found.items():
             for kind, support in enumerate(supports):
                 key = {"layer": head.layer, "head": head.head, "space": space, "support": support}
                 table += _averages(values[kind], key, top_ns)
-            members[space].append((order[group_top_n:], flags[group_top_n:]))  # rows with n > N
+            more = group_top_n // stride  # the first row with n > N
+            members[space].append((order[more:], flags[more:]))
             size = min(group, head.source.heads)
             if len(members[space]) == size:
                 key = {"layer": head.layer, "first_head": head.head - size + 1, "space": space}
@@ -76,12 +78,13 @@ def _rows(
     top_ns: Sequence[int],
     gaps: dict[str, torch.Tensor],
     flag_n: int,
+    stride: int,
 ) -> tuple[torch.Tensor, dict[str, tuple[torch.Tensor, torch.Tensor]]]:
-    """All blocks of one head: order (L, flag_n), and per space values (supports, 6, L, W) and flags (L, flag_n)."""
+    """All blocks of one head: order (R, flag_n), and per space values (supports, 6, R, W) and flags (R, flag_n)."""
     orders: list[torch.Tensor] = []
     parts: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {space: [] for space in gaps}
     wanted = torch.tensor(top_ns)
-    for visible, weights in head.blocks(extra=6 * len(supports) * len(top_ns)):
+    for visible, weights in head.blocks(stride, 6 * len(supports) * len(top_ns)):
         full = torch.tensor([support == "full" for support in supports], device=visible.device)[:, None]
         order = kernels.top_rows(weights, visible, top_ns[-1])
         orders.append(order[:, :flag_n])
