@@ -130,7 +130,7 @@ SAY = "2>&1 | tee {params.report:q} && rm -f {params.report:q}"
 LIBRARY = sorted(
     str(path)
     for path in Path(execute.__file__).parent.rglob("*.py")
-    if path.stem not in ("execute", "provenance", "publish", "book")
+    if path.stem not in ("execute", "provenance", "publish", "pages", "api", "statements", "citation", "launch", "book")
 )
 CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name != "scorecard"]  # chapters keep no score
 BOOK_LIBRARY = sorted(
@@ -153,6 +153,7 @@ rule book:
     input:
         config="_config.yml",
         pages=[str(path) for path in sorted(Path("book").rglob("*")) if path.is_file()],
+        own=[name for name in ("CITATION.cff", "CONTRIBUTING.md", "CHANGELOG.md") if Path(name).is_file()],
         executed=expand("{out}/executed/{name}.ipynb", out=OUT, name=NOTEBOOKS),
         sources=f"{OUT}/sources.json",
         provenance=f"{OUT}/provenance.md",
@@ -162,6 +163,8 @@ rule book:
     params:
         out=OUT,
         report=f"{OUT}/failed/book.txt",
+        # Where the book will lie and where its notebooks can be had, if anywhere: see .github/workflows/publish.yml.
+        places=[os.environ.get(f"ATTENTION_LIMITS_{name}", "") for name in ("SITE", "REPOSITORY")],
     shell:
         f"{PYTHON} -m attention_limits.publish {{params.out:q}} {SAY}"
 

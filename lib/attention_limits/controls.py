@@ -43,6 +43,7 @@ def random_directions(seen: Capture, seed: int) -> Capture:
     generator = torch.Generator().manual_seed(seed)
 
     def like(tensor: torch.Tensor) -> torch.Tensor:
+        """Random directions in the shape and type of ``tensor``."""
         drawn = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
         return normalize(drawn, dim=-1).to(tensor)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import platform
 import re
 import subprocess
@@ -56,6 +57,16 @@ def table(head: Sequence[str], rows: Iterable[Iterable[Any]]) -> str:
     return markdown_table(head, (map(escape, row) for row in rows))
 
 
+def public(value: Any) -> Any:
+    """A parameter as a reader may see it: of a path on this machine only the last part is left."""
+    if isinstance(value, list | tuple):
+        return [public(part) for part in value]
+    if not isinstance(value, str):
+        return value
+    here = "/" in value and (os.path.isabs(value) or value.startswith("~") or os.path.exists(value))
+    return Path(value).name if here else value
+
+
 def sources_table(sources: dict[str, dict[str, Any]]) -> str:
     """Model and text beside each other, one row per fact of their provenance."""
     names = {
@@ -82,7 +93,7 @@ def notebook_row(path: str | Path) -> tuple[list[Any], str]:
     run = notebook.metadata.papermill
     used = execute.declared(notebook) | dict(run.parameters)
     others = ", ".join(
-        f"{name} = {json.dumps(value)}"
+        f"{name} = {json.dumps(public(value))}"
         for name, value in used.items()
         if name not in SAID_ELSEWHERE | {"seed"}
     )

@@ -154,6 +154,7 @@ def _random_scores(keep: Selection, layer: int, heads: Sequence[int]):
     generators = [np.random.default_rng([keep.seed, layer, head]) for head in heads]
 
     def draw(rows: torch.Tensor, length: int, like: torch.Tensor) -> torch.Tensor:
+        """One number from [0, 1) for each head, row and key, on the device of ``like``."""
         drawn = np.stack([one.random((len(rows), length), dtype=np.float32) for one in generators])
         return torch.from_numpy(drawn[:, :, : like.shape[-1]]).to(like.device)
 

@@ -73,6 +73,7 @@ def _add(name: str, shelf: Shelf, text: Text, plan: Plan, found: dict[str, list]
     label = _free(model.provenance.name, [line["model"] for line in found["models"]])
 
     def refuse(length: int, reason: str) -> None:
+        """Note a length that this model cannot be measured at."""
         found["missing"].append((label, length, reason))
 
     control = is_control(name)

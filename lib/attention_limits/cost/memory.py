@@ -75,6 +75,7 @@ def watched() -> Iterator[list[int]]:
     most = [process.memory_info().rss]
 
     def look() -> None:
+        """Note the largest memory seen until the watch ends."""
         while not ended.wait(_EVERY):
             most[0] = max(most[0], process.memory_info().rss)
 

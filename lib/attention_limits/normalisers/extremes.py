@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
-from .rules import Normaliser
+from .rules import KINDS, Normaliser
 
 
 def largest_weight(rule: Normaliser, length: int, spread: float) -> float:
-    """The largest weight that any row of ``length`` keys and logit spread ``spread`` has; attained. (Re-derived.)
+    """The largest weight that any row of ``length`` keys and logit spread ``spread`` has; attained.
+
+    Source: Theorem thm-normaliser-extremes, re-derived.
 
     One logit lies R above L - 1 equal ones, and under SA-Softmax above zero. length >= 2 keys, spread >= 0 in logits
     at temperature one. Raises ValueError for other arguments.
@@ -17,23 +17,12 @@ def largest_weight(rule: Normaliser, length: int, spread: float) -> float:
         raise ValueError(
             f"length is {length} and spread is {spread}; wanted at least 2 keys and a spread >= 0"
         )
-    others = length - 1
-    if rule.kind == "sparsemax":
-        return min(1.0, (1 + others * spread) / length)
-    if rule.kind == "1.5-entmax":
-        root = others * spread + math.sqrt(max(4 * length - others * spread**2, 0.0))
-        return 1.0 if spread >= 2 else (root / (2 * length)) ** 2
-    reach = spread * rule.scale * math.log(length) if rule.kind == "SSMax" else spread
-    return 1 / (1 + others * math.exp(-reach))
+    return KINDS[rule.kind].largest(rule, length, spread)
 
 
 def limit_weight(rule: Normaliser, spread: float) -> float:
-    """What `largest_weight` tends to as L grows without end at a fixed spread R. (Re-derived.)"""
-    if rule.kind == "sparsemax":
-        return min(1.0, spread)
-    if rule.kind == "1.5-entmax":
-        return min(1.0, spread**2 / 4)
-    if rule.kind == "SSMax":
-        reach = rule.scale * spread
-        return 0.5 if reach == 1 else float(reach > 1)
-    return 0.0
+    """What `largest_weight` tends to as L grows without end at a fixed spread R.
+
+    Source: Theorem thm-normaliser-extremes, re-derived.
+    """
+    return KINDS[rule.kind].limit(rule, spread)

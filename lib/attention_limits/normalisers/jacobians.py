@@ -1,8 +1,8 @@
 """J_ij = d alpha_i / d l_j of every rule at one row, and its exact spectral norm.
 
-All but SA-Softmax have J = c (diag(g) - g g^T / sum g) with g >= 0 and c > 0: g = alpha for softmax (c = 1/T) and
-SSMax (c = s log(n)/T), g = 1 on the support for sparsemax and g = sqrt(alpha) for 1.5-entmax (c = 1/T). With
-p = g / sum g that is c sum(g) (diag(p) - p p^T): softmax's own Jacobian at the weights p, whose norm is known exactly.
+All of the five but SA-Softmax have J = c (diag(g) - g g^T / sum g) with g >= 0 and c > 0: g = alpha for softmax
+(c = 1/T) and SSMax (c = s log(n)/T), g = 1 on the support for sparsemax and g = sqrt(alpha) for 1.5-entmax (c = 1/T).
+With p = g / sum g that is c sum(g) (diag(p) - p p^T): softmax's own Jacobian at the weights p, whose norm is known exactly.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.kernels import columns_seen
 
-from .rules import Normaliser, factors, span
+from .rules import KINDS, Normaliser, factors, span
 
 RESIDUAL = 1e-7  # where the Lanczos iteration stops: |J^T J v - t v| <= RESIDUAL * t for a unit vector v
 FLOOR = 1e-9  # norms below this share of the largest d_i of `_corrections` are rounding of what cancels there
@@ -21,16 +21,20 @@ _STEPS = 80
 
 
 def jacobian(rule: Normaliser, logits: torch.Tensor, temperature: float = 1.0) -> torch.Tensor:
-    """J of one row, (n, n) float64, by the formulas proved in the chapter. logits: (n,) float64.
+    """J of one row, (n, n) float64, by the formulas of Theorem thm-normaliser-jacobians. logits: (n,) float64.
 
     At a kink (a key on the edge of the support, two largest or smallest logits, an extreme logit of zero under
-    SA-Softmax) it is the derivative of one side.
+    SA-Softmax) it is the derivative of one side. A rule without a formula of its own is differentiated by autograd.
     """
     visible = torch.tensor([len(logits)], device=logits.device)
     if rule.kind == "SA-Softmax":
         diagonal, columns, rows = (part[0] for part in _corrections(rule, logits[None], visible, temperature))
         return torch.diag(diagonal) - columns.T @ rows
-    g = _slopes(rule, rule.weights(logits[None], visible, temperature))[0]
+    slopes = KINDS[rule.kind].slopes
+    if slopes is None:
+        weights = lambda l: rule.weights(l[None], visible, temperature)[0]  # noqa: E731
+        return torch.autograd.functional.jacobian(weights, logits)
+    g = slopes(rule.weights(logits[None], visible, temperature))[0]
     return rule.sharpness(visible, temperature) * (torch.diag(g) - torch.outer(g, g) / g.sum())
 
 
@@ -43,11 +47,12 @@ def spectral_norms(
 ) -> tuple[torch.Tensor, float]:
     """|J|_2 of every row, (R,) float64, and the largest relative residual of an iteration (0 where there is none).
 
-    ``weights`` are the rule's own at these logits, where they are known already.
+    Theorem thm-normaliser-jacobians (b). ``weights`` are the rule's own at these logits, where they are known already.
 
     Exact to rounding for all rules but SA-Softmax. There the largest eigenvalue of J^T J is found by Lanczos' iteration
     from a fixed start, until the relative residual is `RESIDUAL` or 80 steps are done: some singular value lies within
     half of the residual, relative. Norms below 1e-9 of the largest d_i (`_corrections`) are only known to be so small.
+    For a rule without a formula the singular values of every row's Jacobian are computed, which takes long.
     """
     if rule.kind == "SA-Softmax":
         hidden = ~columns_seen(logits, visible)
@@ -55,20 +60,18 @@ def spectral_norms(
         start = torch.from_numpy(start).to(logits.device).expand(logits.shape).masked_fill(hidden, 0.0)
         norms, residuals = _largest_singular_value(*_corrections(rule, logits, visible, temperature), start)
         return norms, float(residuals.max())
-    g = _slopes(rule, rule.weights(logits, visible, temperature) if weights is None else weights)
+    slopes = KINDS[rule.kind].slopes
+    if slopes is None:
+        rows = zip(logits, visible.tolist(), strict=True)
+        dense = [torch.linalg.matrix_norm(jacobian(rule, row[:n], temperature), 2) for row, n in rows]
+        return torch.stack(dense), 0.0
+    g = slopes(rule.weights(logits, visible, temperature) if weights is None else weights)
     total = g.sum(1, keepdim=True)
     if rule.kind == "sparsemax":  # p is uniform: the norm of softmax's Jacobian is 1 / support there
         norms = (total[:, 0] > 1).double()
     else:
         norms = kernels.gradient_rows(g / total, visible)[0] * total[:, 0]
     return norms * rule.sharpness(visible, temperature), 0.0
-
-
-def _slopes(rule: Normaliser, weights: torch.Tensor) -> torch.Tensor:
-    """g of the module's formula."""
-    if rule.kind == "sparsemax":
-        return (weights > 0).double()
-    return weights.sqrt() if rule.kind == "1.5-entmax" else weights
 
 
 def _corrections(rule, logits, visible, temperature):

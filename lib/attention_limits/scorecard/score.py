@@ -74,6 +74,7 @@ class Row:
 
     @property
     def rule(self) -> Rule | None:
+        """The written rule that judges this row, or None where the row is only shown."""
         return RULES[self.use.rule] if self.use.rule else None
 
 

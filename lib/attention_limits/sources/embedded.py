@@ -22,6 +22,7 @@ def embedded_folder(name: str, packaged: PackagedFile) -> Path:
     """
 
     def build(folder: Path) -> dict[str, Any]:
+        """Fill a cache entry with the model as safetensors; return what its manifest says."""
         content = packaged_bytes(name, packaged)
         say(f"Converting {name} to safetensors, once (about half a minute) ...")
         with tempfile.TemporaryDirectory(prefix="attention-limits-") as scratch:

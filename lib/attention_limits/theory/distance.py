@@ -56,9 +56,10 @@ def fixed_set_bound(weights: Floats, vectors: Floats, selected: Sequence[int]) -
 
 
 def sandwich(weights: Floats, vectors: Floats, selected: Sequence[int]) -> tuple[float, float]:
-    """(n-N)|s| - e <= d <= (n-N)|s| + e with e = sum_{i not in S} alpha_i |x_i|  (re-derived).
+    """(n-N)|s| - e <= d <= (n-N)|s| + e with e = sum_{i not in S} alpha_i |x_i|.
 
-    Returns both ends. e never grows with n when the weights sum to one and the |x_i| are bounded.
+    Returns both ends. e never grows with n when the weights sum to one and the |x_i| are bounded. Source: Proposition
+    prop-sandwich, re-derived.
     """
     y, outside = _scaled(weights, vectors, selected)
     count_term = outside.sum() * np.linalg.norm(y[~outside].sum(axis=0))
@@ -67,10 +68,11 @@ def sandwich(weights: Floats, vectors: Floats, selected: Sequence[int]) -> tuple
 
 
 def second_moments(weights: Floats, vectors: Floats, top_n: int) -> Floats:
-    """m_i = E|y_i - s|^2 for i outside a uniformly random set of ``top_n`` tokens: (n,) float64  (re-derived).
+    """m_i = E|y_i - s|^2 for i outside a uniformly random set of ``top_n`` tokens: (n,) float64.
 
     With Y = sum_{j != i} y_j, Q = sum_{j != i} |y_j|^2, m = n - 1 and N = top_n:
-    m_i = |y_i|^2 - 2 (N/m) y_i.Y + (N/m) Q + N(N-1)/(m(m-1)) (|Y|^2 - Q). Needs 1 <= N <= n - 1.
+    m_i = |y_i|^2 - 2 (N/m) y_i.Y + (N/m) Q + N(N-1)/(m(m-1)) (|Y|^2 - Q). Needs 1 <= N <= n - 1. Source: Theorem
+    thm-1-random, re-derived.
     """
     y = np.asarray(weights, float)[:, None] * np.asarray(vectors, float)
     n = len(y)
@@ -92,7 +94,10 @@ def expected_distance_bound(weights: Floats, vectors: Floats, top_n: int) -> flo
 
 
 def expected_distance(weights: Floats, vectors: Floats, top_n: int) -> float:
-    """E[d] itself for a uniformly random N-set, by going through every set. Refuses more than 200,000 sets."""
+    """E[d] itself for a uniformly random N-set, by going through every set: what Theorem thm-1-random bounds.
+
+    Refuses more than 200,000 sets (ValueError).
+    """
     n = len(weights)
     _check_size(n, top_n)
     if comb(n, top_n) > 200_000:
@@ -106,7 +111,8 @@ def expected_distance_sampled(
     """Monte Carlo estimate of E[d] over uniformly random N-sets, and its standard error.
 
     Half of the ``draws`` (at least 4) have the token of largest weight in the set and half do not, each half weighted
-    by its probability N/n and 1 - N/n: with plain draws a sink that is hardly ever drawn would go unseen.
+    by its probability N/n and 1 - N/n: with plain draws a sink that is hardly ever drawn would go unseen. It estimates
+    what Theorem thm-1-random bounds.
     """
     n = len(weights)
     _check_size(n, top_n)
@@ -125,9 +131,10 @@ def expected_distance_sampled(
 
 
 def jensen_gap_bound(weights: Floats, vectors: Floats, top_n: int) -> float:
-    """0 <= E_J - E[d] <= (n-N)/n sum_i Var(Z_i) / sqrt(m_i), Z_i = |y_i - s| given i outside S  (re-derived).
+    """0 <= E_J - E[d] <= (n-N)/n sum_i Var(Z_i) / sqrt(m_i), Z_i = |y_i - s| given i outside S.
 
     The variance is taken over every set (small n only, as in expected_distance). A token with m_i = 0 has no variance.
+    Source: Proposition prop-jensen-gap, re-derived.
     """
     y = np.asarray(weights, float)[:, None] * np.asarray(vectors, float)
     n = len(y)

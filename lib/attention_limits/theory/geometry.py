@@ -38,7 +38,7 @@ __all__ = [
 def second_moment(weights: np.ndarray, *, radius: float = 1.0) -> np.ndarray:
     """``E Z_i^2 = M^2 A_i``, exact under Assumption 1 (uncorrelated x_j of mean zero are enough).
 
-    weights: (N,); radius: M > 0; N = 1 gives 0. Source: re-derived.
+    weights: (N,); radius: M > 0; N = 1 gives 0. Source: Lemma lem-moments, re-derived.
     """
     return positive("radius", radius) ** 2 * _without_self(weights, 2)
 
@@ -46,7 +46,7 @@ def second_moment(weights: np.ndarray, *, radius: float = 1.0) -> np.ndarray:
 def fourth_moment(weights: np.ndarray, dimension: int, *, radius: float = 1.0) -> np.ndarray:
     """``E Z_i^4 = M^4 [A_i^2 + (2/d) (A_i^2 - B_i)]``, exact under Assumption 1.
 
-    weights: (N,); dimension: d >= 1; radius: M > 0. Source: re-derived.
+    weights: (N,); dimension: d >= 1; radius: M > 0. Source: Lemma lem-moments, re-derived.
     """
     square, fourth = _without_self(weights, 2), _without_self(weights, 4)
     pairs = np.maximum(square**2 - fourth, 0.0)  # zero up to rounding where only one other token is selected
@@ -59,7 +59,7 @@ def distance_cap(weights: np.ndarray, *, radius: float = 1.0, min_distance: floa
 
     weights: (N,); min_distance: delta in [0, 2M]. Needs Assumption 2 and no randomness at all. Raises
     ValueError where the expression is negative: then no N points of the sphere are delta apart. Source:
-    the xi of Theorem 2, re-derived.
+    Lemma lem-cap, the xi of Theorem 2, re-derived.
     """
     m, delta = positive("radius", radius), float(min_distance)
     if not 0 <= delta <= 2 * m:
@@ -76,7 +76,7 @@ def distance_cap(weights: np.ndarray, *, radius: float = 1.0, min_distance: floa
 def mean_distance_floor(weights: np.ndarray, dimension: int, *, radius: float = 1.0) -> np.ndarray:
     """``mu_i = (E Z_i^2)^{3/2} / (E Z_i^4)^{1/2} <= E Z_i`` (Hoelder), under Assumption 1; 0 for N = 1.
 
-    Never above M sqrt(A_i). Source: re-derived.
+    Never above M sqrt(A_i). Source: Lemma lem-floor, re-derived.
     """
     second, fourth = second_moment(weights, radius=radius), fourth_moment(weights, dimension, radius=radius)
     return np.divide(second**1.5, np.sqrt(fourth), out=np.zeros_like(second), where=fourth > 0)
@@ -100,7 +100,7 @@ def sure_lower_bound(
 ) -> float:
     """``N_s/N >= #{i: xi_i < r} / N`` for every draw and every r, also one that depends on the vectors.
 
-    Needs Assumption 2 only; never below :func:`markov_lower_bound`. Source: re-derived.
+    Needs Assumption 2 only; never below :func:`markov_lower_bound`. Source: Theorem 2's lower bound, re-derived.
     """
     return float(np.mean(distance_cap(weights, radius=radius, min_distance=min_distance) < positive("r", r)))
 
@@ -108,7 +108,7 @@ def sure_lower_bound(
 def markov_lower_bound_sharp(weights: np.ndarray, r: float, *, radius: float = 1.0) -> float:
     """``E[N_s]/N >= 1 - (1/(N r)) sum_i sqrt(E Z_i^2)``, r > 0 fixed before the vectors are drawn.
 
-    Needs Assumption 1. Source: re-derived (sqrt(E Z^2) >= E Z in Markov's inequality).
+    Needs Assumption 1. Source: Theorem 2's lower bound, re-derived (sqrt(E Z^2) >= E Z in Markov's inequality).
     """
     return float(1.0 - np.mean(np.sqrt(second_moment(weights, radius=radius))) / positive("r", r))
 
@@ -136,7 +136,7 @@ def cantelli_bounds(
     m = E Z_i^2, V = E Z_i^4 - m^2; returns (lower, upper) for E[N_s]/N, r >= 0 fixed before the vectors are
     drawn. Needs Assumption 1. V is of order m^2/d, so in high dimension token i is told apart about when r >
     M sqrt(A_i).
-    Source: re-derived; not in the paper, shown to say how loose the others are.
+    Source: Theorem thm-cantelli, re-derived; not in the paper, shown to say how loose the others are.
     """
     second = second_moment(weights, radius=radius)
     variance = np.maximum(fourth_moment(weights, dimension, radius=radius) - second**2, 0.0)
@@ -178,7 +178,7 @@ def distinguish(
     ``r = min_{j not in S} |y_j - s|``. A radius above that minimum is refused: some unselected token would
     lie inside. Compared in float64: many distances lie within 1e-6 of r. Raises ValueError unless top_n < n
     and shapes agree.
-    Source: the paper's definition before Theorem 2, and Algorithm 4 for r.
+    Source: Definition def-told-apart, the paper's before Theorem 2, and Algorithm 4 for r.
     """
     row, x = weights_row(weights), np.asarray(vectors, dtype=np.float64)
     if x.ndim != 2 or len(x) != row.size:
@@ -200,7 +200,7 @@ def distinguish(
 
 
 def sample_sphere(rng: np.random.Generator, shape: tuple[int, ...], dimension: int, *, radius: float = 1.0):
-    """Independent points, uniform on the sphere of radius M in R^d: float64, shape (*shape, d)."""
+    """Independent points, uniform on the sphere of radius M in R^d (Assumption ass-1): float64, shape (*shape, d)."""
     points = rng.standard_normal((*shape, _dimension(dimension)))
     return positive("radius", radius) * points / np.linalg.norm(points, axis=-1, keepdims=True)
 
@@ -208,7 +208,7 @@ def sample_sphere(rng: np.random.Generator, shape: tuple[int, ...], dimension: i
 def coverage(ratio: float, heads: int) -> float:
     """``1 - (1 - p)^H``: share of a top set that at least one of H heads tells apart, were heads independent.
 
-    ratio: p in [0, 1]; heads: H >= 0. Source: as printed (p = 0.8, H = 3: 0.992).
+    ratio: p in [0, 1]; heads: H >= 0. Source: Proposition prop-coverage, as printed (p = 0.8, H = 3: 0.992).
     """
     if not 0 <= ratio <= 1 or heads < 0:
         raise ValueError(f"ratio = {ratio}, heads = {heads}: wanted a share in [0, 1] and a count >= 0")

@@ -32,8 +32,8 @@ __all__ = [
 def normaliser_jacobian(values: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """``J = (1/Z) (I - alpha 1^T) diag(F'(l))``, Z = sum F(l), alpha = F(l)/Z; shape (n, n).
 
-    values: F(l_i) > 0, (n,); slopes: F'(l_i), (n,). Anything else F depends on is held fixed. Source:
-    re-derived.
+    values: F(l_i) > 0, (n,); slopes: F'(l_i), (n,). Anything else F depends on is held fixed. Source: Lemma
+    lem-jacobian, re-derived.
     """
     f, df = _normaliser(values, slopes)
     return (np.eye(f.size) - (f / f.sum())[:, None]) * (df / f.sum())
@@ -55,8 +55,10 @@ def lemma_2_bounds(values: np.ndarray, slopes: np.ndarray) -> tuple[float, float
 
 
 def softmax_jacobian(weights: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """``J = (diag(alpha) - alpha alpha^T) / T``, symmetric, shape (n, n). For checks: the norms below never
-    build it."""
+    """``J = (diag(alpha) - alpha alpha^T) / T``, symmetric, shape (n, n): Lemma lem-jacobian for softmax.
+
+    For checks: the norms below never build it.
+    """
     alpha = weights_row(weights)
     return (np.diag(alpha) - np.outer(alpha, alpha)) / positive("temperature", temperature)
 
@@ -65,8 +67,8 @@ def softmax_spectral_norm(weights: np.ndarray, temperature: float = 1.0) -> floa
     """|J|_2, exact to rounding: lambda / T with ``sum_i alpha_i / (alpha_i - lambda) = 0``.
 
     lambda lies between the second largest and the largest weight, where the sum increases from -inf to +inf,
-    so bisection finds it whatever the gap. weights must sum to one (to 1e-6). Source: re-derived (secular
-    equation).
+    so bisection finds it whatever the gap. weights must sum to one (to 1e-6). Source: Theorem thm-norms (a),
+    re-derived (secular equation).
     """
     alpha = _distribution(weights)
     if alpha.size == 1:
@@ -110,7 +112,8 @@ def softmax_frobenius_norm(weights: np.ndarray, temperature: float = 1.0) -> flo
     """``|J|_F = (sum a^2 - 2 sum a^3 + (sum a^2)^2)^{1/2} / T <= 1/(2T)``; weights must sum to one (to 1e-6).
 
     Written around the largest weight p, with 1 - p as the sum of the others: the printed form subtracts
-    numbers near one when a weight is near one, and would leave 1e-8 where the norm is 0. Source: re-derived.
+    numbers near one when a weight is near one, and would leave 1e-8 where the norm is 0. Source: Theorem
+    thm-norms (b), re-derived.
     """
     alpha = _distribution(weights)
     top = int(np.argmax(alpha))
@@ -125,7 +128,7 @@ def random_direction_rms(weights: np.ndarray, temperature: float = 1.0) -> float
     """``(E |J v|^2)^{1/2} = |J|_F / sqrt(n)`` for v uniform on the unit sphere: what Algorithm 5's draw
     estimates.
 
-    Source: re-derived (E v v^T = I / n).
+    Source: Theorem thm-finite-difference (b), re-derived (E v v^T = I / n).
     """
     return softmax_frobenius_norm(weights, temperature) / float(np.sqrt(np.size(weights)))
 
@@ -157,7 +160,8 @@ def corollary_3_printed_invalid(temperature: float) -> float:
 def finite_difference(logits: np.ndarray, direction: np.ndarray, temperature: float, epsilon: float) -> float:
     """``g(T, eps) = |softmax((l + eps v)/T) - softmax(l/T)|_2 / eps`` for v = direction scaled to length one.
 
-    logits, direction: (n,); epsilon: eps > 0 in the units of the logits. Source: Algorithm 5.
+    logits, direction: (n,); epsilon: eps > 0 in the units of the logits. Source: Algorithm 5; Theorem
+    thm-finite-difference is about it.
     """
     l, v = np.asarray(logits, dtype=np.float64), np.asarray(direction, dtype=np.float64)
     if l.ndim != 1 or l.shape != v.shape or not np.linalg.norm(v) > 0:

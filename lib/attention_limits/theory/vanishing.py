@@ -107,7 +107,7 @@ def exact_extremes(length: np.ndarray, log_ratio: float) -> tuple[np.ndarray, np
     length: L >= 1, a number or an array; log_ratio: rho = log(max F / min F) over the row's logits, >= 0. For
     softmax rho = R/T with R = max l - min l. Both ends are attained, by :func:`extreme_logits`; the largest
     weight is below one at every L >= 2, so there is no crossover here.
-    Source: re-derived; it sharpens Lemma 1 and Corollary 1 at finite L.
+    Source: Theorem thm-extremes, re-derived; it sharpens Lemma 1 and Corollary 1 at finite L.
     """
     if not (np.isfinite(log_ratio) and log_ratio >= 0):
         raise ValueError(f"log_ratio = {log_ratio}: rho = log(max F / min F), wanted a finite number >= 0")
@@ -119,7 +119,8 @@ def exact_extremes(length: np.ndarray, log_ratio: float) -> tuple[np.ndarray, np
 def extreme_logits(length: int, spread: float, *, largest: bool) -> np.ndarray:
     """Logits (L,) of spread R >= 0 at which position 0 takes the extreme of :func:`exact_extremes` at T = 1.
 
-    ``largest=True``: one logit R above L - 1 equal ones; False: one logit R below them. Source: re-derived.
+    ``largest=True``: one logit R above L - 1 equal ones; False: one logit R below them. Source: Theorem
+    thm-extremes, re-derived.
     """
     if length < 2 or not spread >= 0:
         raise ValueError(f"length = {length}, spread = {spread}: wanted at least 2 keys and a spread >= 0")
