@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import os
 import platform
 import re
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_limits import execute
+from attention_limits.sources.base import without_folders
 
 PACKAGES = (
     "attention-limits",
@@ -61,10 +61,7 @@ def public(value: Any) -> Any:
     """A parameter as a reader may see it: of a path on this machine only the last part is left."""
     if isinstance(value, list | tuple):
         return [public(part) for part in value]
-    if not isinstance(value, str):
-        return value
-    here = "/" in value and (os.path.isabs(value) or value.startswith("~") or os.path.exists(value))
-    return Path(value).name if here else value
+    return without_folders(value) if isinstance(value, str) else value
 
 
 def sources_table(sources: dict[str, dict[str, Any]]) -> str:

@@ -11,6 +11,7 @@ import sys
 from attention_limits.capture import SPACES
 from attention_limits.sources import DEVICES, SourceError
 from attention_limits.sources.base import say
+from attention_limits.sources.registry import MODELS, TEXTS
 
 from .run import check
 
@@ -20,8 +21,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m attention_limits.health", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--model", default="auto", help="auto, gpt2, smollm2-135m, a hub name or a folder")
-    parser.add_argument("--text", default="auto", help="auto, war-and-peace, king-james or a path")
+    parser.add_argument("--model", default="auto", help=f"auto, {', '.join(MODELS)}, a hub name, or a folder")
+    parser.add_argument("--text", default="auto", help=f"auto, {', '.join(TEXTS)}, or a path")
     parser.add_argument("--device", default="auto", choices=DEVICES)
     parser.add_argument("--length", type=int, default=256, help="tokens in a window")
     parser.add_argument(

@@ -2,7 +2,8 @@
 
 All of the five but SA-Softmax have J = c (diag(g) - g g^T / sum g) with g >= 0 and c > 0: g = alpha for softmax
 (c = 1/T) and SSMax (c = s log(n)/T), g = 1 on the support for sparsemax and g = sqrt(alpha) for 1.5-entmax (c = 1/T).
-With p = g / sum g that is c sum(g) (diag(p) - p p^T): softmax's own Jacobian at the weights p, whose norm is known exactly.
+With p = g / sum g that is c sum(g) (diag(p) - p p^T): softmax's own Jacobian at the weights p, whose norm is known
+exactly.
 """
 
 from __future__ import annotations

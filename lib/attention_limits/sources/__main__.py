@@ -9,13 +9,14 @@ from pathlib import Path
 
 from attention_limits.sources import Provenance, SourceError, decide, fetch_model, load_text, pick_device
 from attention_limits.sources.base import say, write_atomically
+from attention_limits.sources.registry import MODELS, TEXTS
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the command; return 0, or 1 after one sentence on standard error when something cannot be had."""
     parser = argparse.ArgumentParser(prog="python -m attention_limits.sources", description=__doc__)
-    parser.add_argument("--model", default="auto", help="gpt2, smollm2-135m, a hub name, a folder, or auto")
-    parser.add_argument("--text", default="auto", help="war-and-peace, king-james, a path, or auto")
+    parser.add_argument("--model", default="auto", help=f"auto, {', '.join(MODELS)}, a hub name, or a folder")
+    parser.add_argument("--text", default="auto", help=f"auto, {', '.join(TEXTS)}, or a path")
     parser.add_argument(
         "--device", default="auto", help="auto, cpu, cuda or mps: refused here if it is missing"
     )
