@@ -51,16 +51,16 @@ def write_pages(source: Path, library: Path = Path(__file__).parent) -> None:
         part = page.removeprefix(f"{PAGE}/")
         if part == _ONE_FILE:
             own = [name for name in names if "." not in name and not (library / name).is_dir()]
-            title, text = "Modules", "What is no package of its own.\n"
+            title, text = "single modules", ""
         else:
             own = [name for name in names if name.split(".")[0] == part]
-            title, text = f"{PACKAGE}.{part}", _exports(library, part)
+            title, text = part, _exports(library, part)
         (source / PAGE).mkdir(exist_ok=True)
         sections = "\n".join(_section(name, heading=name != part) for name in own)
         (source / f"{page}.md").write_text(f"# {title}\n\n{text}\n{sections}", encoding="utf-8")
         lines.append(f"- [{title}]({page}.md): {_summary(library, part) or ', '.join(f'`{n}`' for n in own)}")
-    text = "Every public function and class of the library, from its docstrings."
-    head = f"({PAGE})=\n# API\n\n{text} Letters are those of [](#notation).\n\n"
+    text = f"Every public function and class of `{PACKAGE}`, from its docstrings. Letters are those of [](#notation)."
+    head = f"({PAGE})=\n# API\n\n{text}\n\n"
     (source / f"{PAGE}.md").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
@@ -68,7 +68,7 @@ def _section(name: str, *, heading: bool) -> str:
     """The documentation of one module."""
     # Without ignore-module-all a package would document again what it imports from its modules.
     options = "   :members:\n   :ignore-module-all:\n   :member-order: bysource\n"
-    title = f"## {PACKAGE}.{name}\n\n" if heading else ""
+    title = f"## {name}\n\n" if heading else ""
     return f"{title}```{{eval-rst}}\n.. automodule:: {PACKAGE}.{name}\n{options}```\n"
 
 
@@ -98,6 +98,14 @@ def _summary(library: Path, part: str) -> str:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the extension; called by Sphinx."""
     app.setup_extension("sphinx.ext.autodoc")
+    app.config.add_module_names = False
+    app.config.autodoc_preserve_defaults = (
+        True  # as written: a default that is computed may be a path of this machine
+    )
+    app.config.autodoc_type_aliases = {"Floats": "Floats"}
+    app.config.python_maximum_signature_line_length = 88
+    # A type in a signature is written as in its module, where it is clear; two modules have a class Selection.
+    app.config.suppress_warnings = [*app.config.suppress_warnings, "ref.python"]
     app.connect("builder-inited", read_statements)
     app.connect("autodoc-process-docstring", make_readable)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,10 @@ def load(path: Path, address: str = "") -> list[dict[str, Any]]:
 
 
 def apa(work: dict[str, Any]) -> str:
-    """One work in the style of the APA, as Markdown: its title, or that of the proceedings, is in italics."""
+    """One work in the style of the APA, as Markdown: its title, or that of the proceedings, is in italics.
+
+    Its address is a link of HTML, since the theme shortens those of Markdown.
+    """
     names = [_apa_name(author) for author in work["authors"]]
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])}, & {names[-1]}"
     lead = f"{listed.rstrip('.')}. ({work['year']})."
@@ -39,7 +43,8 @@ def apa(work: dict[str, Any]) -> str:
     else:
         held = f" In *{work['collection-title']}*." if work.get("collection-title") else ""
         where = f"{work['title']}.{held}"
-    return " ".join(part for part in (lead, where, work.get("url", "")) if part)
+    address = html.escape(work.get("url") or "")
+    return f"{lead} {where}" + (f' <a href="{address}">{address}</a>' if address else "")
 
 
 def bibtex(work: dict[str, Any]) -> str:

@@ -31,7 +31,8 @@ def contents(toc: dict[str, Any], chapters: Iterable[str], api: Iterable[str]) -
         toc = toc | {"chapters": [*toc.get("chapters", []), *further]}
     for entry in _entries(toc):
         if entry["file"] == "api":
-            entry["sections"] = [{"file": name} for name in api]
+            # Its own numbering, if any, would be a second one inside that of the contents.
+            entry |= {"sections": [{"file": name} for name in api], "options": {"numbered": False}}
     return toc
 
 
