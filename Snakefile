@@ -34,9 +34,13 @@ PYTHON = shlex.quote(sys.executable)
 
 # --- one run at a time, and its last words --------------------------------------------------------------------------
 for handler in logger.handlers:
-    if type(handler).__name__ == "ColorizingTextHandler" and not workflow.dryrun:
-        # In the terminal the jobs speak for themselves; Snakemake's own steps and command lines are in its log file.
-        handler.addFilter(lambda said: said.levelno >= logging.WARNING and "CalledProcessError" not in said.getMessage())
+    if type(handler).__name__ == "ColorizingTextHandler":
+        # In the terminal the jobs speak for themselves; Snakemake's own steps and command lines are in its log file. A
+        # dry run has only these; that it is one is not known yet while this file is read.
+        handler.addFilter(
+            lambda said: workflow.dryrun
+            or (said.levelno >= logging.WARNING and "CalledProcessError" not in said.getMessage())
+        )
 Path(OUT, "failed").mkdir(parents=True, exist_ok=True)
 MAIN = not workflow.remote_exec  # a job of a cluster reads this file again
 if MAIN:

@@ -13,35 +13,59 @@ from hypothesis import strategies as st
 
 RULES = nm.normalisers([0.43, 0.2])
 NAMES = [rule.name for rule in RULES]
+BY_NAME = dict(zip(NAMES, RULES, strict=True))
 TEMPERATURES = [0.05, 0.5, 1.0, 6.0]
 
 
-def plain(rule, logits, temperature):
-    """Weights by the definition, in plain Python floats; the thresholds of the sparse rules by trying every support."""
-    z, n = [l / temperature for l in logits], len(logits)
-    if rule.kind == "sparsemax":
-        for size in range(1, n + 1):
-            tau = (sum(sorted(z)[-size:]) - 1) / size
-            weights = [max(x - tau, 0.0) for x in z]
-            if abs(sum(weights) - 1) < 1e-9:
-                return weights
-    if rule.kind == "1.5-entmax":
-        low, high = max(z) / 2 - 1, max(z) / 2  # the sum falls from at least one to zero
-        for _ in range(200):
-            middle = (low + high) / 2
-            if sum(max(x / 2 - middle, 0.0) ** 2 for x in z) > 1:
-                low = middle
-            else:
-                high = middle
-        return [max(x / 2 - low, 0.0) ** 2 for x in z]
-    if rule.kind == "SSMax":
-        z = [rule.scale * math.log(n) * x for x in z]
+# --- the definitions, in plain Python floats: z = l / T -------------------------------------------------------------
+def softmax(rule, logits, z):
     parts = [math.exp(x - max(z)) for x in z]
-    weights = [part / sum(parts) for part in parts]
-    if rule.kind == "SA-Softmax":
-        low, high = min([*logits, 0.0]), max([*logits, 0.0])
-        weights = [w * (l - low) / (high - low) for w, l in zip(weights, logits, strict=True)]
-    return weights
+    return [part / sum(parts) for part in parts]
+
+
+def sparsemax(rule, logits, z):
+    """The threshold by trying every support."""
+    for size in range(1, len(z) + 1):
+        tau = (sum(sorted(z)[-size:]) - 1) / size
+        weights = [max(x - tau, 0.0) for x in z]
+        if abs(sum(weights) - 1) < 1e-9:
+            return weights
+    raise AssertionError(f"no support fits {z}")
+
+
+def entmax15(rule, logits, z):
+    """The threshold by bisection: the sum falls from at least one to zero."""
+    low, high = max(z) / 2 - 1, max(z) / 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        if sum(max(x / 2 - middle, 0.0) ** 2 for x in z) > 1:
+            low = middle
+        else:
+            high = middle
+    return [max(x / 2 - low, 0.0) ** 2 for x in z]
+
+
+def scalable(rule, logits, z):
+    return softmax(rule, logits, [rule.scale * math.log(len(z)) * x for x in z])
+
+
+def self_adjusted(rule, logits, z):
+    low, high = min([*logits, 0.0]), max([*logits, 0.0])
+    return [w * (l - low) / (high - low) for w, l in zip(softmax(rule, logits, z), logits, strict=True)]
+
+
+DEFINITIONS = {
+    "softmax": softmax,
+    "sparsemax": sparsemax,
+    "1.5-entmax": entmax15,
+    "SSMax": scalable,
+    "SA-Softmax": self_adjusted,
+}
+
+
+def plain(rule, logits, temperature):
+    """Weights of one row by the definition of the rule's kind."""
+    return DEFINITIONS[rule.kind](rule, logits, [l / temperature for l in logits])
 
 
 def row(logits):
@@ -98,7 +122,7 @@ def test_ssmax_is_softmax_at_n_equal_to_exp_1_over_s():
 
 
 def test_self_adjust_sums_below_one_and_takes_a_row_of_zeros():
-    rule = RULES[-1]
+    rule = BY_NAME["SA-Softmax"]
     assert rule.weights(*row([-3.0, -1.0]))[0].tolist() == pytest.approx([0, 2 / 3 / (1 + math.exp(-2))])
     assert rule.weights(*row([0.0, 0.0, 0.0]))[0].tolist() == pytest.approx([1 / 3] * 3)
     assert rule.weights(*row([-2.0])).item() == 0.0 and rule.weights(*row([2.0])).item() == 1.0
@@ -119,7 +143,7 @@ def test_jacobians_equal_central_differences(tenths, rule, temperature):
             moved = logits.copy()
             moved[j] += sign * step
             sides.append(np.array(plain(rule, moved, temperature)))
-            supports.add(tuple(sides[-1] > 0) if rule.kind in ("sparsemax", "1.5-entmax") else ())
+            supports.add(tuple(sides[-1] > 0) if rule.sparse else ())
         rough[:, j] = (sides[0] - sides[1]) / (2 * step)
     assume(len(supports) == 1)
     np.testing.assert_allclose(got, rough, atol=2e-6 / temperature)
@@ -162,7 +186,7 @@ def test_norms_of_long_rows_in_one_block_equal_dense_ones(rule):
 def test_norm_bounds_that_the_chapter_proves():
     """sparsemax: 0 or 1/T. 1.5-entmax: between the two largest square roots, above 1/(2T) for two equal weights."""
     rng = np.random.default_rng(7)
-    sparse, half = RULES[1], RULES[2]
+    sparse, half = BY_NAME["sparsemax"], BY_NAME["1.5-entmax"]
     for _ in range(200):
         logits, n = row((rng.normal(size=rng.integers(2, 40)) * 10 ** rng.uniform(-2, 1)).tolist())
         norm = nm.spectral_norms(sparse, logits, n, 0.2)[0].item()
@@ -240,13 +264,13 @@ def test_senseless_arguments_are_refused():
 def test_self_adjust_norm_is_below_its_bound(logits, temperature):
     width = max([*logits, 0.0]) - min([*logits, 0.0])
     assume(width > 0)
-    norm = nm.spectral_norms(RULES[-1], *row(logits), temperature)[0].item()
+    norm = nm.spectral_norms(BY_NAME["SA-Softmax"], *row(logits), temperature)[0].item()
     assert norm <= (0.5 / temperature + 3 / width) * (1 + 1e-9)
 
 
 def test_self_adjust_on_decided_rows_keeps_a_slope_only_where_all_logits_are_negative():
     above, below = torch.tensor([900.0, -5.0, 3.0]).double(), torch.tensor([-4.0, -900.0, -950.0]).double()
-    assert nm.jacobian(RULES[-1], above).abs().max().item() < 1e-12
-    slopes = nm.jacobian(RULES[-1], below)
+    assert nm.jacobian(BY_NAME["SA-Softmax"], above).abs().max().item() < 1e-12
+    slopes = nm.jacobian(BY_NAME["SA-Softmax"], below)
     f = (950 - 4) / 950
     assert slopes[0].tolist() == pytest.approx([1 / 950, 0, -(1 - f) / 950], abs=1e-12)
