@@ -2,6 +2,7 @@
 
 import ast
 import itertools
+import json
 import os
 import re
 import subprocess
@@ -22,6 +23,12 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 DECLARED = [Requirement(line) for line in [*PROJECT["dependencies"], *itertools.chain(*EXTRAS.values())]]
+MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
+PYTHON = "3.11"  # what requirements.lock was made with; conda, Binder and the workflows take the same
+WORKFLOWS = {
+    path.stem: yaml.safe_load(path.read_text(encoding="utf-8"))
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+}
 LOCK_LINES = [
     line
     for line in (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
@@ -107,7 +114,8 @@ def test_conda_environment_gives_the_same():
     environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
     conda = [item for item in environment["dependencies"] if isinstance(item, str)]
     (pip,) = (item["pip"] for item in environment["dependencies"] if isinstance(item, dict))
-    assert conda == [f"python{PROJECT['requires-python']}", "pip"]  # every package comes through pip
+    assert conda == [f"python={PYTHON}", "pip"]  # every package comes through pip
+    assert SpecifierSet(PROJECT["requires-python"]).contains(PYTHON)
     assert pip == ["-c requirements.lock", f"-e .[{','.join(EXTRAS)}]"]
 
 
@@ -115,6 +123,94 @@ def test_makefile_asks_for_the_same_python():
     least = re.fullmatch(r">=(\d+)\.(\d+)", PROJECT["requires-python"])
     assert f"sys.version_info < ({least[1]}, {least[2]})" in (ROOT / "Makefile").read_text(encoding="utf-8")
     assert SpecifierSet(PROJECT["requires-python"]).contains(".".join(map(str, sys.version_info[:3])))
+
+
+# --- Binder and the workflows ---------------------------------------------------------------------------------------
+def test_binder_opens_markdown_as_notebooks(tmp_path):
+    """What postBuild runs makes JupyterLab's viewer for Markdown the notebook, by Jupytext's server extension."""
+    script = ROOT / "postBuild"
+    assert os.access(script, os.X_OK)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    home = os.environ | {"JUPYTER_CONFIG_DIR": str(tmp_path), "PATH": path}
+    subprocess.run([str(script)], env=home, check=True)
+    settings = json.loads(
+        (tmp_path / "labconfig" / "default_setting_overrides.json").read_text(encoding="utf-8")
+    )
+    viewers = settings["@jupyterlab/docmanager-extension:plugin"]["defaultViewers"]
+    assert viewers["markdown"] == viewers["myst"] == "Jupytext Notebook"
+    enabled = Path(sys.prefix, "etc", "jupyter", "jupyter_server_config.d", "jupytext.json")
+    extensions = json.loads(enabled.read_text(encoding="utf-8"))["ServerApp"]["jpserver_extensions"]
+    assert extensions == {"jupyterlab_jupytext": True}
+    # Were there such a folder, Binder would read that instead.
+    assert not [name for name in ("binder", ".binder") if (ROOT / name).exists()]
+
+
+def steps(workflow: str) -> list[dict]:
+    return [step for job in WORKFLOWS[workflow]["jobs"].values() for step in job["steps"]]
+
+
+def test_the_tests_run_on_each_push_and_pull_request():
+    test = WORKFLOWS["test"]
+    assert set(test[True]) == {"push", "pull_request"}  # YAML reads the key `on` as true
+    (run,) = (step["run"] for step in steps("test") if "git config" not in step.get("run", "git config"))
+    assert run == ".ci/run" and os.access(ROOT / run, os.X_OK)
+    script = (ROOT / run).read_text(encoding="utf-8")
+    assert (
+        re.search(r"^make test\b", script, re.MULTILINE)
+        and "chromium" in script
+        and "REQUIRE_BROWSER=1" in script
+    )
+    assert test["jobs"]["test"]["container"].startswith(f"python:{PYTHON}-")  # Debian, as .ci/run wants it
+
+
+def test_the_published_book_is_that_of_the_papers_model_and_text():
+    from attention_limits.sources.registry import PAPER_CHOICE
+
+    (build,) = (step for step in steps("publish") if step.get("run", "").startswith("make book"))
+    given = dict(word.split("=") for word in build["run"].split()[2:])
+    assert given == {"MODEL": PAPER_CHOICE["model"], "TEXT": PAPER_CHOICE["text"], "DEVICE": "cpu"}
+    assert set(build["env"]) == {"ATTENTION_LIMITS_SITE", "ATTENTION_LIMITS_REPOSITORY"}
+    (artifact,) = (step for step in steps("publish") if "upload-pages-artifact" in step.get("uses", ""))
+    assert artifact["with"]["path"] == "_build/html"
+    assert WORKFLOWS["publish"]["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
+    (python,) = (
+        step["with"]["python-version"] for step in steps("publish") if "setup-python" in step.get("uses", "")
+    )
+    assert python == PYTHON
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS)
+def test_a_workflow_runs_what_there_is(workflow):
+    """Actions by their major version; make's targets and variables, and environment variables that the code reads."""
+    folders = (ROOT / name for name in ("lib", "tests"))
+    code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
+    for step in steps(workflow):
+        assert ("uses" in step) != ("run" in step)
+        assert re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/none@v1"))
+        for target, settings in re.findall(r"^make (\w+)(.*)$", step.get("run", ""), re.MULTILINE):
+            assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE), target
+            for word in settings.split():
+                assert re.search(rf"^{word.partition('=')[0]} \?=", MAKEFILE, re.MULTILINE), word
+        for name in step.get("env", {}):
+            assert name in code, f"{name} is read by nothing"
+        for pattern in re.findall(r"hashFiles\(([^)]*)\)", str(step)):
+            assert all((ROOT / name.strip(" '")).is_file() for name in pattern.split(","))
+    assert set(WORKFLOWS) == {"test", "publish"}
+
+
+def test_the_version_is_one():
+    """pyproject.toml, CITATION.cff and the newest entry of CHANGELOG.md, whose date is the citation's."""
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    entries = re.findall(r"^## \[(\S+)\](?: - (\d{4}-\d\d-\d\d))?$", changes, re.MULTILINE)
+    released = [(version, date) for version, date in entries if version != "Unreleased"]
+    assert released[0] == (PROJECT["version"], str(cited["date-released"]))
+    assert cited["version"] == PROJECT["version"]
+    assert [Version(version) for version, _ in released] == sorted(
+        (Version(v) for v, _ in released), reverse=True
+    )
+    kinds = set(re.findall(r"^### (.*)$", changes, re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
 def test_makefile_hands_over_a_name_as_it_is(tmp_path):

@@ -1,6 +1,7 @@
 """Staging the book: a clean folder each time, and no path of this machine in what a reader gets."""
 
 import json
+import shutil
 
 import nbformat
 import pytest
@@ -13,12 +14,12 @@ from toy import write_notebook
 SOURCES = {"model": {"name": "gpt2"}, "text": {"name": "my text.txt"}}
 
 
-@pytest.fixture
-def build(tmp_path):
-    """A build folder with one executed chapter, the executed landing page, and what a failed run left."""
-    folder = tmp_path / "build"
-    book = tmp_path / "book"
-    chapter = write_notebook(tmp_path / "one.md", 'text = "auto"\nn = 1\nrecord = ""', "pass")
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A folder with the sources of a chapter and a landing page, and its build folder after they were executed."""
+    folder = tmp_path_factory.mktemp("run")
+    book = folder / "book"
+    chapter = write_notebook(folder / "one.md", 'text = "auto"\nn = 1\nrecord = ""', "pass")
     index = write_notebook(book / "index.md", 'records = ""\nexecuted = ""', "pass")
     (book / "notation.md").write_text("# Notation\n", encoding="utf-8")
     given = {
@@ -29,7 +30,15 @@ def build(tmp_path):
         "executed": "/secret",
     }
     for path in (chapter, index):
-        execute.execute(path, folder / "executed" / f"{path.stem}.ipynb", given)
+        execute.execute(path, folder / "build" / "executed" / f"{path.stem}.ipynb", given)
+    return folder
+
+
+@pytest.fixture
+def build(run, tmp_path):
+    """A copy of that build folder, beside its book, with what a failed run left."""
+    folder = shutil.copytree(run / "build", tmp_path / "build")
+    shutil.copytree(run / "book", tmp_path / "book")
     (folder / "executed" / "two.partial.ipynb").write_text("half", encoding="utf-8")
     (folder / "sources.json").write_text(json.dumps(SOURCES), encoding="utf-8")
     (folder / "provenance.md").write_text("# Provenance\n", encoding="utf-8")
@@ -42,7 +51,10 @@ def test_the_staged_folder_is_clean_and_tells_no_place(build):
     source = publish.stage(build, build.parent / "book")
     files = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
     assert files == {"index.ipynb", "notation.md", "notebooks/one.ipynb", "provenance.md", "sources.json"}
-    assert not [path for path in source.rglob("*.ipynb") if "secret" in path.read_text(encoding="utf-8")]
+    handed_out = {path.name for path in (build / "files").iterdir()}
+    assert handed_out == {"index.ipynb", "index.md", "one.ipynb", "one.md"}
+    notebooks = [*source.rglob("*.ipynb"), *(build / "files").iterdir()]
+    assert not [path for path in notebooks if "secret" in path.read_text(encoding="utf-8")]
     chapter = nbformat.read(source / "notebooks" / "one.ipynb", as_version=4)
     (injected,) = (cell for cell in chapter.cells if "injected-parameters" in cell.metadata.get("tags", []))
     values = {}
@@ -51,6 +63,26 @@ def test_the_staged_folder_is_clean_and_tells_no_place(build):
     assert "remove-cell" not in injected.metadata.tags
     assert chapter.metadata.papermill.parameters == {"text": "my text.txt", "n": 2}
     assert chapter.metadata.papermill.duration > 0
+
+
+def test_the_block_about_a_run_is_the_last_cell_of_the_page_alone(build):
+    source = publish.stage(build, build.parent / "book")
+    page = nbformat.read(source / "notebooks" / "one.ipynb", as_version=4)
+    alone = nbformat.read(build / "files" / "one.ipynb", as_version=4)
+    assert [cell.source for cell in page.cells[:-1]] == [cell.source for cell in alone.cells]
+    assert page.cells[-1].source.startswith("`````{dropdown} About this run")
+    for words in ("| text | my text\\.txt |", "| n | 2 |", "../files/one.md", "../files/one.ipynb"):
+        assert words in page.cells[-1].source
+    assert "Cite" not in page.cells[-1].source  # this project has no CITATION.cff
+
+
+def test_a_notebook_whose_source_is_gone_is_named(build):
+    path = build / "executed" / "one.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.metadata.papermill.input_path = "notebooks/gone.md"
+    nbformat.write(notebook, path)
+    with pytest.raises(publish.PublishError, match=r"one\.ipynb: its source 'notebooks/gone\.md' is gone"):
+        publish.stage(build, build.parent / "book")
 
 
 @pytest.mark.parametrize("name", ["{{a}} $x_1$ `t` <b>.txt", "*a*.txt", "_a_", "plain-name 2.txt"])
