@@ -317,6 +317,24 @@ def test_the_contents_without_parts_and_without_anything_new():
     assert pages.contents(plain, ["notebooks/a"], []) == plain
 
 
+def test_a_chapter_that_this_book_has_not_is_left_out():
+    toc = {
+        "root": "index",
+        "parts": [
+            {
+                "caption": "One",
+                "chapters": [{"file": "notation"}, {"file": "notebooks/a"}, {"file": "notebooks/b"}],
+            },
+            {"caption": "Two", "chapters": [{"file": "notebooks/sweep"}]},
+            {"caption": "Last", "chapters": [{"file": "nowhere"}]},
+        ],
+    }
+    left = pages.contents(toc, ["notebooks/b"], [], ["notebooks/a", "notebooks/sweep"])
+    assert pages.files(left) == ["index", "notation", "notebooks/b", "nowhere"]
+    assert [part["caption"] for part in left["parts"]] == ["One", "Last"]
+    assert len(pages.files(toc)) == 6  # what was given is as it was
+
+
 def test_the_button_opens_the_notebook_of_its_page(site):
     shown = [*CHAPTERS, "provenance", "api"]
     buttons = {page: re.findall(r'href="(https://mybinder[^"]+)"', read(site, page)) for page in shown}

@@ -17,23 +17,35 @@ FILES = "files"  # folder of the site that holds every page's source and execute
 FURTHER = "Further chapters"
 
 
-def contents(toc: dict[str, Any], chapters: Iterable[str], api: Iterable[str]) -> dict[str, Any]:
-    """The table of contents with the chapters that it does not name, and with the API pages below their first.
+def contents(
+    toc: dict[str, Any], executed: Iterable[str], api: Iterable[str], unexecuted: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The table of contents with what was executed and is not named in it, and with the API pages below their first.
 
-    A chapter is listed by hand only to give it a certain place; all others come in a part of their own before the last.
+    A chapter is named by hand only to give it a certain place; all others come in a part of their own before the last.
+    ``unexecuted``: notebooks of the project that this book has not; they are left out.
     """
+    toc = _without(toc, set(unexecuted))
     listed = set(files(toc))
-    further = [{"file": name} for name in chapters if name not in listed]
+    further = [{"file": name} for name in executed if name not in listed]
     if further and "parts" in toc:
-        part = {"caption": FURTHER, "chapters": further}
-        toc = toc | {"parts": [*toc["parts"][:-1], part, *toc["parts"][-1:]]}
+        toc["parts"].insert(-1, {"caption": FURTHER, "chapters": further})
     elif further:
-        toc = toc | {"chapters": [*toc.get("chapters", []), *further]}
+        toc["chapters"] = [*toc.get("chapters", []), *further]
     for entry in _entries(toc):
         if entry["file"] == "api":
             # Its own numbering, if any, would be a second one inside that of the contents.
             entry |= {"sections": [{"file": name} for name in api], "options": {"numbered": False}}
     return toc
+
+
+def _without(node: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    """A copy of the contents without the pages of these names, and without parts that are empty then."""
+    node = dict(node)
+    for key in {"parts", "chapters", "sections"} & node.keys():
+        kept = [_without(entry, names) for entry in node[key] if entry.get("file") not in names]
+        node[key] = [entry for entry in kept if entry.get("chapters") != []]
+    return node
 
 
 def files(toc: dict[str, Any]) -> list[str]:

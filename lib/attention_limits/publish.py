@@ -77,8 +77,9 @@ def _add_pages(source: Path, root: Path) -> None:
             shutil.copy(root / name, source / name.lower())
     if api.PAGE in listed:
         api.write_pages(source)
-    chapters = [f"notebooks/{path.stem}" for path in sorted((source / "notebooks").glob("*.ipynb"))]
-    toc = pages.contents(toc, chapters, api.page_names())
+    executed = [f"notebooks/{path.stem}" for path in sorted((source / "notebooks").glob("*.ipynb"))]
+    every = {f"notebooks/{path.stem}" for path in (root / "notebooks").glob("*.md")}
+    toc = pages.contents(toc, executed, api.page_names(), every.difference(executed))
     path.write_text(yaml.safe_dump(toc, sort_keys=False, allow_unicode=True), encoding="utf-8")
 
 
