@@ -27,7 +27,7 @@ def chromium():
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (390, True)])
-@pytest.mark.parametrize("page", [*pages(), "prf-prf", "genindex", "search"])
+@pytest.mark.parametrize("page", [*pages(), "prf-prf", "py-modindex", "genindex", "search"])
 def test_every_page_is_sound(book, chromium, page, width, dark):
     report = looks.open_page(chromium, book / "html" / f"{page}.html", width=width, dark=dark)
     assert report.problems() == []

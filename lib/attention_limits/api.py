@@ -77,7 +77,7 @@ def _exports(library: Path, part: str) -> str:
     tree = ast.parse((library / part / "__init__.py").read_text(encoding="utf-8"))
     links = []
     for node in tree.body:
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.module:
             home = f"{PACKAGE}.{part}.{node.module}" if node.level else node.module
             names = [alias.name for alias in node.names]
             links += [
@@ -106,28 +106,32 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.config.python_maximum_signature_line_length = 88
     # A type in a signature is written as in its module, where it is clear; two modules have a class Selection.
     app.config.suppress_warnings = [*app.config.suppress_warnings, "ref.python"]
-    app.connect("builder-inited", read_statements)
-    app.connect("autodoc-process-docstring", make_readable)
+    stated: dict[str, list[str]] = {}
+    app.connect("builder-inited", lambda app: stated.update(uses(Path(app.srcdir))))
+    app.connect(
+        "autodoc-process-docstring",
+        lambda app, what, name, obj, options, lines: make_readable(lines, stated.get(name, [])),
+    )
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def read_statements(app: Sphinx) -> None:
-    """Find out which statements of the staged chapters each function computes."""
-    app.env.al_statements = used = defaultdict(list)
-    for path in sorted(Path(app.srcdir).glob("notebooks/*.ipynb")):
+def uses(source: Path) -> dict[str, list[str]]:
+    """References to the statements of the staged chapters that each function, by its full name, computes."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(source.glob("notebooks/*.ipynb")):
         cells = nbformat.read(path, as_version=4).cells
-        for statement in statements(
-            "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
-        ):
+        text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+        for statement in statements(text):
             for name in () if statement.inside else statement.functions:
                 role = "eq" if statement.kind == "equation" else "prf:ref"
-                used[name].append(f":{role}:`{statement.label}`")
+                found[name].append(f":{role}:`{statement.label}`")
+    return found
 
 
-def make_readable(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Replace a docstring's lines by reStructuredText, and add the statements that the function is said to compute."""
+def make_readable(lines: list[str], stated: list[str]) -> None:
+    """Replace a docstring's lines by reStructuredText, and add where its function is ``stated``."""
     lines[:] = restructured("\n".join(lines)).splitlines()
-    if stated := app.env.al_statements.get(name):
+    if stated:
         lines += ["", f"Stated in {', '.join(stated)}.", ""]
 
 
