@@ -372,17 +372,29 @@ def test_an_address_that_is_none_is_named(monkeypatch):
 
 
 # --- folding --------------------------------------------------------------------------------------------------------
+_CUT = """() => {
+  document.querySelectorAll("details").forEach((folding) => (folding.open = true));
+  const right = (element) => element.getBoundingClientRect().right;
+  return [...document.querySelectorAll("details.al-proof mjx-container")]
+    .filter((e) => !e.closest("div.math") && right(e) > right(e.closest(".sd-card-body")) + 1).length;
+}"""
+
+
 def test_proofs_are_folded_open_on_a_click_and_are_found_by_the_search(site):
     found = re.search(r"Search\.setIndex\((.*)\)", (site / "searchindex.js").read_text(encoding="utf-8"))[1]
     assert {"zygmund", "triangl"} <= json.loads(found)["terms"].keys()  # words of proofs only
-    with (
-        looks.chromium() as browser,
-        looks.opened(browser, site / "notebooks/theorem-1.html") as (page, report),
-    ):
-        proofs = page.locator("details.al-proof")
-        assert (proofs.count(), page.locator("details.al-proof[open]").count()) == (5, 0)
-        formula = proofs.first.locator("mjx-container").first
-        assert not formula.is_visible()
-        proofs.first.locator("summary").click()
-        assert formula.is_visible() and formula.bounding_box()["height"] > 8
-        assert report.console == []
+    with looks.chromium() as browser:
+        with looks.opened(browser, site / "notebooks/theorem-1.html") as (page, report):
+            proofs = page.locator("details.al-proof")
+            assert (proofs.count(), page.locator("details.al-proof[open]").count()) == (5, 0)
+            formula = proofs.first.locator("mjx-container").first
+            assert not formula.is_visible()
+            proofs.first.locator("summary").click()
+            assert formula.is_visible() and formula.bounding_box()["height"] > 8
+            assert report.console == []
+        for name in (
+            "gradients",
+            "vanishing",
+        ):  # a fold cuts what is wider than it; displayed formulas scroll
+            with looks.opened(browser, site / f"notebooks/{name}.html", width=390) as (page, _):
+                assert page.evaluate(_CUT) == 0
