@@ -9,6 +9,10 @@ DEVICE ?= auto
 CORES ?= all
 OUT ?= _build
 ARGS ?=
+# A label is given on the command line: some systems set NAME to the name of the machine.
+ifneq ($(origin NAME),command line)
+NAME :=
+endif
 
 PY := .venv/bin/python
 STAMP := .venv/.installed
@@ -16,7 +20,7 @@ STAMP := .venv/.installed
 # Handed over in the environment and as they are (`value`: make expands no $ in them): a path may hold any character.
 export ATTENTION_LIMITS_MODEL := $(value MODEL)
 export ATTENTION_LIMITS_TEXT := $(value TEXT)
-unexport MODEL TEXT OUT
+unexport MODEL TEXT OUT NAME
 export ATTENTION_LIMITS_DEVICE := $(DEVICE)
 export ATTENTION_LIMITS_OUT := $(value OUT)
 # Settings of Jupyter and IPython stay in the build folder instead of the home folder.
@@ -25,11 +29,13 @@ export JUPYTER_DATA_DIR := $(CURDIR)/_build/home/data
 export JUPYTER_RUNTIME_DIR := $(CURDIR)/_build/home/runtime
 export IPYTHONDIR := $(CURDIR)/_build/home/ipython
 
-.PHONY: help book test bench lock clean moved
+.PHONY: help book rerun test bench lock clean moved
 
 help: ## say what there is
 	@echo "make book    execute the notebooks and build the book"
 	@echo "             MODEL=name TEXT=name-or-path DEVICE=cpu|cuda|mps CORES=n OUT=folder ARGS=for-snakemake"
+	@echo "make rerun   the same on your own text, under a label, with a page that compares it with the book of \`make book\`"
+	@echo "             NAME=label TEXT=path (a file, files with : between them, a folder, or - for standard input)"
 	@echo "make test    run the tests (ARGS=for-pytest)"
 	@echo "make bench   time the paper's algorithms here (ARGS='--long 8192': memory at a long context too)"
 	@echo "make lock    bring requirements.lock up to date with pyproject.toml"
@@ -39,6 +45,14 @@ help: ## say what there is
 book: $(STAMP)
 	@$(PY) -m snakemake --cores $(CORES) $(ARGS)
 	@echo "The book's first page: $$(cd "$$ATTENTION_LIMITS_OUT" && pwd)/html/index.html"
+
+rerun: export ATTENTION_LIMITS_NAME := $(value NAME)
+rerun: $(STAMP)
+	@[ -n "$$ATTENTION_LIMITS_NAME" ] || { \
+	  echo "Give the run a label of its own: make rerun TEXT=my-text.txt NAME=mine" >&2; exit 1; }
+	@$(PY) -m snakemake --cores $(CORES) $(ARGS)
+	@html="$$(cd "$$ATTENTION_LIMITS_OUT/$$ATTENTION_LIMITS_NAME" && pwd)/html"; \
+	echo "The book's first page: $$html/index.html"; echo "The comparison:        $$html/notebooks/comparison.html"
 
 test: $(STAMP)
 	@$(PY) -m pytest $(ARGS)

@@ -3,6 +3,7 @@
 #   snakemake --cores 2 --config model=gpt2 text=war-and-peace device=cpu seed=1 lengths=[32,64]
 #
 # Any parameter that a notebook declares can be given through --config; only the notebooks that declare it run again.
+# With `name=label` everything is made under `out/label`, and a page compares it with the book in `out`, the reference.
 import atexit
 import difflib
 import json
@@ -16,19 +17,28 @@ import yaml
 from filelock import FileLock, Timeout
 
 from attention_limits import execute, sources
+from attention_limits.rerun import label
 from snakemake.logging import logger
 
-OWN = {"out", "threads"}
+OWN = {"out", "threads", "name"}
 # Snakemake leaves the parts of a list as text: lengths=[32,64] is meant as numbers.
 config = {
     key: [yaml.safe_load(part) if isinstance(part, str) else part for part in value] if isinstance(value, list) else value
     for key, value in config.items()
     if value is not None
 }
+if config.get("text") == [None]:
+    config["text"] = sources.STANDARD_INPUT  # which Snakemake took for an empty list
 for name in ("model", "text", "device"):  # `make` hands these over in the environment, safe from any quoting
     config.setdefault(name, os.environ.get(f"ATTENTION_LIMITS_{name.upper()}") or "auto")
 config.setdefault("out", os.environ.get("ATTENTION_LIMITS_OUT") or "_build")
-OUT = str(config["out"])
+REFERENCE = OUT = str(config["out"])
+LABEL = config.get("name", os.environ.get("ATTENTION_LIMITS_NAME"))
+if LABEL is not None:
+    try:
+        OUT = str(Path(REFERENCE, label.checked(LABEL)))
+    except label.LabelError as error:
+        sys.exit(str(error))
 PYTHON = shlex.quote(sys.executable)
 
 
@@ -65,6 +75,8 @@ def last_words():
 # --- what there is to execute, and with which parameters ------------------------------------------------------------
 NOTEBOOKS = {path.stem: path for path in sorted(Path("notebooks").glob("*.md")) if execute.is_notebook(path)}
 NOTEBOOKS |= {path.stem: path for path in sorted(Path("book").glob("*.md")) if execute.is_notebook(path)}
+if LABEL is not None:
+    NOTEBOOKS["comparison"] = Path("notebooks/rerun/comparison.md")
 try:
     DECLARED = {name: execute.declared(execute.read(path)) for name, path in NOTEBOOKS.items()}
 except execute.ExecutionError as error:
@@ -91,6 +103,8 @@ def decided():
         sys.exit(f"DEVICE is {config['device']}; it must be one of {', '.join(sources.DEVICES)}.")
     try:
         answer = {kind: sources.decide(kind, str(config[kind])) for kind in ("model", "text")}
+        if config["text"] == sources.STANDARD_INPUT:
+            answer["text"] = sources.keep_standard_input(Path(OUT)), ""
     except sources.SourceError as error:
         sys.exit(str(error))
     memory.with_suffix(".partial").write_text(json.dumps(answer), encoding="utf-8")
@@ -104,14 +118,23 @@ def decided():
 DECIDED = decided()
 
 
-def own_files(kind):
-    """What tells a change in a model folder or a text given by path: name, size and time of its files.
+def file_states(paths):
+    """What tells that a file changed: its name, size and time. One that is gone says so itself."""
+    found = ((path.name, path.stat()) for path in paths if path.is_file())
+    return [f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in found]
 
-    They are parameters and not inputs, since Snakemake reads braces in the name of an input as its wildcards.
-    """
-    path = Path(DECIDED[kind][0]).expanduser()
-    parts = sorted(path.iterdir()) if path.is_dir() else [path]
-    return [f"{part.name} {part.stat().st_size} {part.stat().st_mtime_ns}" for part in parts if part.is_file()]
+
+def model_state():
+    """The files of a model folder; none for a named model."""
+    folder = Path(DECIDED["model"][0]).expanduser()
+    return file_states(sorted(folder.iterdir()) if folder.is_dir() else [])
+
+
+# Parameters and not inputs of the rules, since Snakemake reads braces in the name of an input as its wildcards.
+try:
+    OWN_FILES = {"model": model_state(), "text": sources.text_state(DECIDED["text"][0])}
+except (sources.SourceError, RuntimeError) as error:  # RuntimeError: "~somebody" means nothing here
+    sys.exit(str(error))
 
 
 def own_sources(name):
@@ -124,7 +147,15 @@ def parameters(name):
     chosen = {key: value for key, value in config.items() if key not in OWN}
     chosen |= {kind: DECIDED[kind][0] for kind in ("model", "text")}
     chosen |= {"record": f"{OUT}/records/{name}.json", "records": f"{OUT}/records", "executed": f"{OUT}/executed"}
+    chosen |= {"reference": config.get("reference", REFERENCE), "label": LABEL}
     return [f"{key}={json.dumps(value)}" for key, value in sorted(chosen.items()) if key in DECLARED[name]]
+
+
+def reference_state(name):
+    """The reference's files that a notebook reads; only the comparison does."""
+    folder = Path(config.get("reference", REFERENCE))
+    reads = "reference" in DECLARED[name]
+    return file_states([*sorted(folder.glob("records/*.json")), folder / "sources.json"] if reads else [])
 
 
 # A job's words go to the terminal and to a file that is removed when the job succeeds: see last_words.
@@ -136,7 +167,7 @@ LIBRARY = sorted(
     for path in Path(execute.__file__).parent.rglob("*.py")
     if path.stem not in ("execute", "provenance", "publish", "pages", "api", "statements", "citation", "launch", "book")
 )
-CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name != "scorecard"]  # chapters keep no score
+CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name not in ("scorecard", "rerun")]  # chapters keep no score
 BOOK_LIBRARY = sorted(
     str(path) for path in Path(execute.__file__).parent.rglob("*") if path.suffix in (".py", ".css", ".js", ".json")
 )
@@ -177,7 +208,7 @@ rule sources:
     output:
         f"{OUT}/sources.json",
     params:  # functions, since a plain string may hold no braces either
-        own=lambda wildcards: own_files("model") + own_files("text"),
+        own=lambda wildcards: OWN_FILES["model"] + OWN_FILES["text"],
         model=lambda wildcards: DECIDED["model"][0],
         text=lambda wildcards: DECIDED["text"][0],
         asked=lambda wildcards: [f"--device={config['device']}"]
@@ -211,7 +242,7 @@ rule chapter:
     wildcard_constraints:
         name="|".join(CHAPTERS) or "none",
     params:
-        own=lambda wildcards: [own_files(kind) for kind in own_sources(wildcards.name)],
+        own=lambda wildcards: [OWN_FILES[kind] for kind in own_sources(wildcards.name)],
         values=lambda wildcards: parameters(wildcards.name),
         report=f"{OUT}/failed/{{name}}.txt",
     threads:
@@ -223,7 +254,7 @@ rule chapter:
         EXECUTE
 
 
-rule page:  # the landing page and the scorecard, which read what the chapters found
+rule page:  # the landing page, the scorecard and a rerun's comparison, which read what the chapters found
     input:
         RECORDS,
         notebook=lambda wildcards: str(NOTEBOOKS[wildcards.name]),
@@ -233,6 +264,7 @@ rule page:  # the landing page and the scorecard, which read what the chapters f
     wildcard_constraints:
         name="|".join(READERS) or "none",
     params:
+        reference=lambda wildcards: reference_state(wildcards.name),
         values=lambda wildcards: parameters(wildcards.name),
         report=f"{OUT}/failed/{{name}}.txt",
     threads: THREADS

@@ -24,6 +24,7 @@ from attention_limits.attention import (
 
 if TYPE_CHECKING:
     from attention_limits.sources import Model
+    from attention_limits.sources.reading import Content
 
 SPACES = ("hidden", "embedding", "value")
 
@@ -91,10 +92,10 @@ class Capture:
         raise ValueError(f"space is {space!r}; it must be one of {', '.join(SPACES)}")
 
 
-def windows(tokenizer: Any, text: str, length: int, count: int) -> torch.Tensor:
+def windows(tokenizer: Any, text: str | Content, length: int, count: int) -> torch.Tensor:
     """Cut the start of ``text`` into ``count`` consecutive windows of ``length`` tokens: (count, length) int64.
 
-    No special tokens are added, and windows do not overlap. Only as much of the text is tokenised as is needed.
+    No special tokens are added, and windows do not overlap. Only the text that is needed is read and tokenised.
     Raises CaptureError when the text is too short.
     """
     if length < 2 or count < 1:
@@ -105,7 +106,7 @@ def windows(tokenizer: Any, text: str, length: int, count: int) -> torch.Tensor:
         part = text[:characters]
         # verbose=False: the tokenizer's warning about texts longer than the model does not apply to windows.
         ids = tokenizer(part, add_special_tokens=False, verbose=False)["input_ids"]
-        whole = characters >= len(text)
+        whole = len(part) < characters
         # The last tokens of a cut text may differ from those of the whole text, so leave a margin.
         if len(ids) >= need + (0 if whole else 64):
             return torch.tensor(ids[:need]).view(count, length)
@@ -117,7 +118,7 @@ def windows(tokenizer: Any, text: str, length: int, count: int) -> torch.Tensor:
         characters *= 2
 
 
-def captures(model: Model, text: str, length: int, count: int) -> Iterator[Capture]:
+def captures(model: Model, text: str | Content, length: int, count: int) -> Iterator[Capture]:
     """Capture each of ``count`` consecutive windows of ``length`` tokens in turn; one is in memory at a time.
 
     A window that the model cannot read and a text that is too short raise CaptureError before any forward pass.

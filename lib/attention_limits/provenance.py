@@ -32,7 +32,7 @@ PACKAGES = (
     "snakemake",
     "jupyter-book",
 )
-PLACES = {"record", "records", "executed"}  # parameters that are paths of this run
+PLACES = {"record", "records", "executed", "reference"}  # parameters that are paths of this run
 SAID_ELSEWHERE = {"model", "text", "device"} | PLACES
 
 
@@ -82,6 +82,16 @@ def sources_table(sources: dict[str, dict[str, Any]]) -> str:
         if key != "notice" or any(sources[kind].get(key) for kind in sources)
     ]
     return table(["", "Model", "Text"], rows)
+
+
+def files_table(sources: dict[str, dict[str, Any]]) -> str:
+    """The files that the text is made of, in the order they are read; "" where its name says which."""
+    files = sources["text"].get("files") or ()
+    if [file[0] for file in files] in ([], [sources["text"]["name"]]):
+        return ""
+    rows = [[place, *file] for place, file in enumerate(files, 1)]
+    listed = table(["", "File", "Size in bytes", "SHA-256"], rows)
+    return f"The text is made of these files, in this order:\n\n{listed}"
 
 
 def notebook_row(path: str | Path) -> tuple[list[Any], str]:
@@ -155,7 +165,9 @@ This page was generated on {today} (UTC) by the run that made this book. Nothing
 
 {sources_table(sources)}
 
-The hash is that of the file as it was fetched.
+The hash is that of the file as it was fetched; of several files, that of the lines `hash  name` of each.
+
+{files_table(sources)}
 
 ## Notebooks
 

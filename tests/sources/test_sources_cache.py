@@ -235,4 +235,5 @@ def test_provenance_is_plain_json():
         "licence": "l",
         "origin": "o",
         "notice": "",
+        "files": [],
     }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from attention_limits.sources import Provenance, SourceError, decide, fetch_model, load_text, pick_device
 from attention_limits.sources.base import say, write_atomically
+from attention_limits.sources.paths import STANDARD_INPUT
 from attention_limits.sources.registry import MODELS, TEXTS
 
 
@@ -16,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command; return 0, or 1 after one sentence on standard error when something cannot be had."""
     parser = argparse.ArgumentParser(prog="python -m attention_limits.sources", description=__doc__)
     parser.add_argument("--model", default="auto", help=f"auto, {', '.join(MODELS)}, a hub name, or a folder")
-    parser.add_argument("--text", default="auto", help=f"auto, {', '.join(TEXTS)}, or a path")
+    parser.add_argument("--text", default="auto", help=f"auto, {', '.join(TEXTS)}, or paths (see README)")
     parser.add_argument(
         "--device", default="auto", help="auto, cpu, cuda or mps: refused here if it is missing"
     )
@@ -47,7 +49,12 @@ def _bring(kind: str, options: argparse.Namespace) -> Provenance:
         say(notice)
     notice = notice or getattr(options, f"{kind}_notice")  # whoever decided before has said it before
     provenance = fetch_model(name)[1] if kind == "model" else load_text(name).provenance
-    return provenance.asked(getattr(options, f"requested_{kind}") or given, notice)
+    requested = getattr(options, f"requested_{kind}") or given
+    if (
+        kind == "text" and requested == STANDARD_INPUT
+    ):  # the file that it was kept in is not where it came from
+        provenance = replace(provenance, origin="standard input")
+    return provenance.asked(requested, notice)
 
 
 if __name__ == "__main__":

@@ -27,8 +27,9 @@ class Provenance:
     """Where a model or text came from: enough to get the same bytes, and no path of this machine.
 
     ``sha256`` and ``size`` (bytes) are those of the file as it was fetched; for weights in several files, the
-    hash of the lines ``sha256  name`` sorted by name, and the sum of the sizes. ``notice`` is empty unless
-    ``auto`` fell back.
+    hash of the lines ``sha256  name`` sorted by name, and the sum of the sizes; for a text in several files the
+    same, in the order they are read. ``files`` are a reader's own ones: name, size and SHA-256 of each.
+    ``notice`` is empty unless ``auto`` fell back.
     """
 
     kind: str
@@ -40,6 +41,7 @@ class Provenance:
     licence: str
     origin: str
     notice: str = ""
+    files: tuple[tuple[str, int, str], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a dict of plain JSON values, in the order above."""
@@ -51,7 +53,12 @@ class Provenance:
 
 
 def without_folders(requested: str) -> str:
-    """Return a requested name as it may be recorded: the last part of a path, a model's hub name as it is."""
+    """Return a requested name as it may be recorded: the last part of a path, a model's hub name as it is.
+
+    Of several paths (``:`` between them) the last part of each.
+    """
+    if os.pathsep in requested and not os.path.exists(requested):
+        return os.pathsep.join(map(without_folders, requested.split(os.pathsep)))
     is_path = requested.startswith((".", "/", "~")) or os.path.exists(requested) or requested.count("/") > 1
     return Path(requested).expanduser().absolute().name if is_path or "\\" in requested else requested
 

@@ -20,7 +20,9 @@ from attention_limits.sources.base import (
     say,
 )
 from attention_limits.sources.packages import packaged_bytes
+from attention_limits.sources.paths import counted, shown, text_files, text_name
 from attention_limits.sources.reach import open_url, probe
+from attention_limits.sources.reading import Content, TextFile, checked
 from attention_limits.sources.registry import TEXTS, GutenbergText, PackagedFile
 
 DOWNLOAD_TIMEOUT = 60.0  # seconds without a byte
@@ -29,15 +31,19 @@ _FILE = "source.txt"
 
 @dataclass(frozen=True)
 class Text:
-    """A text as a model reads it (line ends "\\n") and where it came from."""
+    """A text as a model reads it (line ends "\\n") and where it came from.
 
-    content: str
+    ``content[:n]`` is its first n characters; a reader's own files are read only that far.
+    """
+
+    content: str | Content
     provenance: Provenance
 
 
 def load_text(requested: str) -> Text:
-    """Return the text for a name (``war-and-peace``, ``king-james``), a path of a UTF-8 file, or ``auto``.
+    """Return the text for a name (``war-and-peace``, ``king-james``), for UTF-8 files by path, or ``auto``.
 
+    Several files are separated by ``:``; a folder stands for the texts in it (see `paths.text_files`).
     A named text is fetched into the cache if it is not there yet. Raises SourceError; never falls back unless
     asked for ``auto``.
     """
@@ -155,65 +161,41 @@ def _scripture(raw: str) -> str:
 
 
 def _file_text(requested: str) -> Text:
-    """Read a reader's own file. Only its base name is recorded."""
-    path = Path(requested).expanduser()
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        known = ", ".join(sorted(TEXTS))
-        raise SourceError(
-            f"There is no text file {requested!r}, and it is none of the named texts ({known}, auto). "
-            "A relative path counts from the folder the command runs in."
-        ) from None
-    except IsADirectoryError:
-        raise SourceError(
-            f"The text {requested!r} is a folder. Give the path of one UTF-8 text file."
-        ) from None
-    except OSError as error:
-        raise SourceError(
-            f"The text file {requested!r} cannot be read ({error.strerror or error})."
-        ) from error
-    plain, cleaned = _readable(requested, content)
+    """Check a reader's own files; they are read as far as a model needs them. Only base names are recorded."""
+    paths = text_files(requested)
+    files = [checked(path) for path in paths]
+    _refuse_without_letters(requested, files)
+    lines = "".join(f"{file.sha256}  {file.path.name}\n" for file in files)
+    several = len(files) > 1
+    origin = "files given by path, joined in this order" if several else "a file given by path"
+    if any(file.cleaned for file in files):
+        origin += "; Project Gutenberg's header and footer removed"
     return Text(
-        plain,
+        Content(files),
         Provenance(
             kind="text",
             requested=requested,
-            name=path.absolute().name,
+            name=text_name(requested, paths),
             revision="",
-            sha256=hashlib.sha256(content).hexdigest(),
-            size=len(content),
+            sha256=hashlib.sha256(lines.encode()).hexdigest() if several else files[0].sha256,
+            size=sum(file.size for file in files),
             licence="unknown (the reader's own file)",
-            origin="a file given by path"
-            + ("; Project Gutenberg's header and footer removed" if cleaned else ""),
+            origin=origin,
+            files=tuple((file.path.name, file.size, file.sha256) for file in files),
         ),
     )
 
 
-def _readable(requested: str, content: bytes) -> tuple[str, bool]:
-    """Return the text of a file's bytes and whether it was cleaned as a Project Gutenberg file."""
-    if not content.strip():
-        raise SourceError(f"The text file {requested!r} is empty. Give a file with some pages of text.")
-    if b"\0" in content:
-        raise SourceError(
-            f"{requested!r} is not a text file: byte {content.index(0)} is zero. Give plain text in UTF-8 "
-            "(UTF-16 must be converted first)."
-        )
-    try:
-        plain = _decode(content)
-    except UnicodeDecodeError as error:
-        raise SourceError(
-            f"{requested!r} is not UTF-8: byte {error.start} is 0x{content[error.start]:02x} "
-            f"({error.reason}). Convert it, for example with: iconv -f LATIN1 -t UTF-8 OLD > NEW"
-        ) from None
-    cleaned = gutenberg.is_gutenberg(plain)
-    if cleaned:
-        plain = gutenberg.clean(plain)
-    if not any(character.isalpha() for character in plain):
-        raise SourceError(
-            f"The text file {requested!r} holds no letter. Give a file with some pages of text."
-        )
-    return plain, cleaned
+def _refuse_without_letters(requested: str, files: list[TextFile]) -> None:
+    if any(file.letters for file in files):
+        return
+    what = (
+        f"text file {shown(requested)}"
+        if len(files) == 1
+        else f"text {shown(requested)} ({counted(len(files))})"
+    )
+    fault = "is empty" if all(file.blank for file in files) else "holds no letter"
+    raise SourceError(f"The {what} {fault}. Give some pages of text.")
 
 
 def _decode(content: bytes) -> str:

@@ -1,0 +1,257 @@
+"""A book of one's own under a label: its comparison with the reference, and the commands that make both."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+from attention_limits import publish, records
+from attention_limits.rerun import compare, label, render
+from attention_limits.scorecard import rules
+from toy import project
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "tests" / "reference"
+COMPARISON = ROOT / "notebooks" / "rerun" / "comparison.md"
+SOURCES = {
+    kind: {
+        "name": name,
+        "requested": name,
+        "revision": "1",
+        "sha256": f"{index:064x}",
+        "size": 10 + index,
+        "licence": "MIT",
+        "origin": "somewhere",
+        "notice": "",
+        "files": [],
+    }
+    for index, (kind, name) in enumerate([("model", "smollm2-135m"), ("text", "king-james")])
+}
+
+
+def write_run(folder: Path, text: str = "king-james", change=lambda name, record: record, names=None) -> Path:
+    """A build folder with the committed records of a small run, changed as told, as if made with ``text``."""
+    (folder / "records").mkdir(parents=True)
+    for path in REFERENCE.glob("*.json"):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        record["text"] = record["text"] and text
+        if record := change(path.stem, record):
+            (folder / "records" / path.name).write_text(json.dumps(record), encoding="utf-8")
+    sources = copy.deepcopy(SOURCES)
+    sources["text"] |= {"name": text, "sha256": f"{sum(map(ord, text)):064x}"}
+    (folder / "sources.json").write_text(json.dumps(sources), encoding="utf-8")
+    return folder
+
+
+def shift(id: str, by: float, **fields):
+    """A change of every result ``id`` in every record: its value and interval by ``by``, its record by ``fields``."""
+
+    def change(name, record):
+        for result in record["results"]:
+            if result["id"] == id:
+                for part in ("value", "low", "high"):
+                    result[part] = None if result[part] is None else result[part] + by
+        record["parameters"] |= fields.get(name.replace("-", "_"), {})
+        return record
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory) -> compare.Run:
+    return compare.load_run(write_run(tmp_path_factory.mktemp("reference") / "_build"))
+
+
+def compared(tmp_path, reference, **options):
+    """Another run, and its comparison: run, judged claims, pairs of numbers."""
+    own = compare.load_run(write_run(tmp_path / "own", **options))
+    judged = compare.judge(own, reference)
+    return own, judged, compare.pairs(own, reference, judged)
+
+
+# --- labels
+
+
+@pytest.mark.parametrize("good", ["mine", "A-1_b.c", "2024-letters", "x" * 64])
+def test_labels(good):
+    assert label.checked(good) == good
+
+
+def bad(description: str, *values):
+    return pytest.param(*values, marks=pytest.mark.bad_day(description), id=description)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        bad("an empty label", "", "NAME is ''; a label consists of letters a to z, digits and . _ -"),
+        bad("a label that is a path", "a/b", "NAME is 'a/b'; a label consists"),
+        bad("a label that leads out of the build folder", "..", "NAME is '..'"),
+        bad("a label that is an option", "-n", "NAME is '-n'"),
+        bad("a label with a space", "my run", "NAME is 'my run'"),
+        bad("a label with a line end", "run\n", r"NAME is 'run\n'"),
+        bad("a label in other letters", "мой", "NAME is 'мой'"),
+        bad("a label of 65 letters", "x" * 65, "64 at most"),
+        bad("a label that the build folder uses itself", "Records", "which the build folder uses itself"),
+        bad("a label that Snakemake read as a number", 7, "was read as 7 and not as text"),
+    ],
+)
+def test_what_is_no_label(value, words):
+    with pytest.raises(label.LabelError) as refusal:
+        label.checked(value)
+    assert words in str(refusal.value)
+
+
+# --- the comparison
+
+
+def test_equal_records_differ_in_nothing(tmp_path, reference):
+    own, judged, pairs = compared(tmp_path, reference)
+    assert compare.obstacles(own, reference) == {}
+    assert [both.claim.id for both in judged] == [f"C{i}" for i in range(1, 15)]
+    assert {both.changed for both in judged} == {False}
+    assert len(pairs) > 300 and {d for pair in pairs for d in pair.differences} == {0}
+    assert not any(pair.apart for pair in pairs)
+    assert "0 changed the verdict." in render.counts(judged)
+    assert "byte for byte" in render.setting(own, reference)
+    assert "same parameters in both books" in render.obstacles({})
+
+
+def test_a_changed_verdict_and_a_moved_number_are_marked(tmp_path, reference):
+    """The bound of Theorem 1 is broken in 7 rows of the other text."""
+    own, judged, pairs = compared(tmp_path, reference, text="a_b.txt", change=shift("bound.violations", 7))
+    changed = [both for both in judged if both.changed]
+    assert {both.claim.id for both in changed} >= {"C3"}
+    (third,) = (both for both in changed if both.claim.id == "C3")
+    assert (third.reference.verdict, third.own.verdict) == (rules.HOLDS, rules.NOT)
+    line = next(line for line in render.verdicts(judged).splitlines() if "[C3]" in line)
+    assert line.endswith("| **holds** (6 of 6) | **not reproduced** (0 of 6) | **changed verdict** |")
+    assert "C3" in render.counts(judged)
+    moved = [pair for pair in pairs if pair.claim.id == "C3" and pair.use.id == "bound.violations"]
+    assert moved and {d for pair in moved for d in pair.differences} == {7}
+    assert {render.difference(pair) for pair in moved} == {"+7 **rule turned**"}
+    said = render.setting(own, reference)
+    assert "The model is the same in both: a difference comes from the text." in said
+    assert r"a\_b\.txt" in said and "a_b.txt" not in said  # literal in Markdown
+
+
+def test_intervals_that_lie_apart_are_marked(tmp_path, reference):
+    """Shifted by 10, no interval of the exponents overlaps what it was; shifted by nothing, all others do."""
+    _, _, pairs = compared(tmp_path, reference, text="other", change=shift("fit.exponent", 10))
+    moved = [pair for pair in pairs if pair.use.id == "fit.exponent"]
+    assert len(moved) == 6 and moved == [pair for pair in pairs if pair.apart]
+    assert {render.difference(pair) for pair in moved} == {"+10.0 (intervals apart) **rule turned**"}
+    assert [pair for pair in pairs if pair.use.id == "combined.exponent" and not pair.apart]
+    line = next(line for line in render.numbers(pairs).splitlines() if "intervals apart" in line)
+    assert line.startswith("| C12 |") and "all 6 readings: +10.0" in line
+
+
+def test_the_figure_shows_the_judged_numbers(tmp_path, reference):
+    _, _, pairs = compared(tmp_path, reference, text="other", change=shift("fit.exponent", 10))
+    points = render.points(pairs)
+    judged = [pair for pair in pairs if pair.use.rule not in ("", "unbroken")]
+    assert len(points) == sum(len(pair.results) for pair in judged) > 50
+    assert set((points.own - points.reference).round(6)) == {0, 10}
+    assert (points.own_low <= points.own).all() and (points.reference <= points.reference_high).all()
+    assert (points.rule == "turned").sum() == 6
+
+
+def test_results_of_other_parameters_are_listed_and_not_compared(tmp_path, reference):
+    change = shift("bound.violations", 7, algorithm_1={"windows": 5}, weights={"new": "yes"})
+    own, judged, pairs = compared(tmp_path, reference, text="other", change=change)
+    found = compare.obstacles(own, reference)
+    assert found == {
+        "algorithm-1": "windows = 5 here, 2 in the reference",
+        "weights": 'new = "yes" here, absent in the reference',
+    }
+    by_id = {both.claim.id: both for both in judged}
+    uses = {both.claim.id: {use.record for use in both.claim.uses} for both in judged}
+    assert {id for id in uses if uses[id] & found.keys()} == {b.claim.id for b in judged if b.changed is None}
+    assert by_id["C3"].obstacle == "algorithm-1" and by_id["C3"].changed is None
+    assert "not comparable (algorithm\\-1)" in render.verdicts(judged)
+    assert not [pair for pair in pairs if pair.use.record in found]
+    assert [pair for pair in pairs if pair.claim.id == "C3"]  # its numbers of other chapters do compare
+    assert "windows \\= 5 here" in render.obstacles(found)
+
+
+@pytest.mark.bad_day("a reference of which records are missing, damaged or of another text")
+def test_a_reference_with_gaps_is_compared_as_far_as_it_goes(tmp_path):
+    def change(name, record):
+        return None if name == "weights" else record
+
+    folder = write_run(tmp_path / "_build", change=change)
+    (folder / "records" / "algorithm-2.json").write_text("{", encoding="utf-8")
+    stale = records.load(folder / "records" / "algorithm-3.json") | {"text": "older.txt"}
+    (folder / "records" / "algorithm-3.json").write_text(json.dumps(stale), encoding="utf-8")
+    reference = compare.load_run(folder)
+    own, judged, _ = compared(tmp_path, reference, text="other")
+    found = compare.obstacles(own, reference)
+    assert set(found) == {"weights", "algorithm-2", "algorithm-3"}
+    assert found["weights"] == "there is no record of it in the reference"
+    assert found["algorithm-2"].startswith("its record in the reference is damaged: ")
+    assert "made with text 'older.txt'" in found["algorithm-3"]
+    assert next(both for both in judged if both.claim.id == "C2").reference is None
+    assert "no verdict" in render.verdicts(judged)
+
+
+def test_without_a_reference_the_page_says_how_to_make_one(tmp_path):
+    assert compare.load_run(tmp_path) is None
+    assert compare.load_run(tmp_path / "nowhere") is None
+    assert "no reference yet" in render.NO_REFERENCE and "`make book`" in render.NO_REFERENCE
+
+
+@pytest.mark.bad_day("a reference whose sources.json is damaged")
+def test_a_damaged_sources_file_is_named(tmp_path):
+    folder = write_run(tmp_path / "_build")
+    (folder / "sources.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"sources\.json: not a sources file .* delete it"):
+        compare.load_run(folder)
+
+
+# --- its place in the book
+
+
+def test_the_comparison_is_in_the_contents_of_a_rerun_only(tmp_path):
+    for name in ("sources.json", "provenance.md"):
+        (tmp_path / name).write_text("{}", encoding="utf-8")
+    plain, own = (
+        yaml.safe_load(
+            (publish.stage(tmp_path, ROOT / "book", extra) / "_toc.yml").read_text(encoding="utf-8")
+        )
+        for extra in ((), ["comparison"])
+    )
+    assert plain == yaml.safe_load((ROOT / "book" / "_toc.yml").read_text(encoding="utf-8"))
+    assert "comparison" not in json.dumps(plain)
+    (part,) = (part for part in own["parts"] if part["caption"] == "Verdicts")
+    assert part["chapters"].pop() == {"file": "notebooks/comparison"}
+    assert own == plain
+
+
+# --- the commands
+
+
+def readme_commands(heading: str) -> list[str]:
+    """The lines of the shell blocks in a section of the README, continued lines joined."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = re.search(rf"^## {heading}\n(.*?)^## ", text, re.DOTALL | re.MULTILINE)[1]
+    blocks = "\n".join(re.findall(r"^```sh\n(.*?)^```", section, re.DOTALL | re.MULTILINE))
+    return [line for line in blocks.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory) -> Path:
+    """The toy project with the Makefile, the comparison page, an installed environment and a text full of markup."""
+    folder = project(tmp_path_factory.mktemp("rerun") / "a toy")
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, folder)
+    (folder / "notebooks" / "rerun").mkdir()
+    shutil.copy(COMPARISON, folder / "notebooks" / "rerun")
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    (folder / "stamp").write_text(f"{folder}\n")
+    (folder / "{{x}} $y_1$.txt").write_text("A `secretword` <b>$z$</b> {{secretword}}.\n" * 50)
+    return folder
