@@ -78,8 +78,10 @@ def counts(judged: Sequence[Judged]) -> str:
 def numbers(pairs: Sequence[Pair]) -> str:
     """Every number of both scorecards with its interval, and the difference; readings below each other in one cell."""
     rows = []
-    for use in dict.fromkeys(pair.use for pair in pairs):
-        same = [pair for pair in pairs if pair.use is use]
+    uses: dict[int, list[Pair]] = {}  # by identity: two claims may show the same number
+    for pair in pairs:
+        uses.setdefault(id(pair.use), []).append(pair)
+    for same in uses.values():
         cells = [_readings(same, [render.value_words(row) for row in column]) for column in _columns(same)]
         meaning = render.meaning([pair.own for pair in same], same[0].claim.readings)
         rows.append([same[0].claim.id, meaning, *cells, _readings(same, [difference(p) for p in same])])
@@ -124,7 +126,7 @@ def origin(run: Run) -> str:
 
 
 def points(pairs: Sequence[Pair]) -> pd.DataFrame:
-    """A row per matched result of a judged number: both values with their intervals. Counts of violations are left out."""
+    """A row per matched result of a judged number: both values, their intervals. Counts of violations are left out."""
     rows: list[dict[str, Any]] = []
     for pair in pairs:
         if pair.use.rule in ("", "unbroken"):
