@@ -147,7 +147,7 @@ def parameters(name):
     chosen = {key: value for key, value in config.items() if key not in OWN}
     chosen |= {kind: DECIDED[kind][0] for kind in ("model", "text")}
     chosen |= {"record": f"{OUT}/records/{name}.json", "records": f"{OUT}/records", "executed": f"{OUT}/executed"}
-    chosen |= {"reference": config.get("reference", REFERENCE), "label": LABEL}
+    chosen.setdefault("reference", REFERENCE)
     return [f"{key}={json.dumps(value)}" for key, value in sorted(chosen.items()) if key in DECLARED[name]]
 
 

@@ -126,7 +126,7 @@ def test_equal_records_differ_in_nothing(tmp_path, reference):
     assert len(pairs) > 300 and {d for pair in pairs for d in pair.differences} == {0}
     assert not any(pair.apart for pair in pairs)
     assert "0 changed the verdict." in render.counts(judged)
-    assert "byte for byte" in render.setting(own, reference)
+    assert "byte for byte" in render.setting(own, reference, "mine")
     assert "same parameters in both books" in render.obstacles({})
 
 
@@ -143,7 +143,7 @@ def test_a_changed_verdict_and_a_moved_number_are_marked(tmp_path, reference):
     moved = [pair for pair in pairs if pair.claim.id == "C3" and pair.use.id == "bound.violations"]
     assert moved and {d for pair in moved for d in pair.differences} == {7}
     assert {render.difference(pair) for pair in moved} == {"+7 **rule turned**"}
-    said = render.setting(own, reference)
+    said = render.setting(own, reference, "mine")
     assert "The model is the same in both: a difference comes from the text." in said
     assert r"a\_b\.txt" in said and "a_b.txt" not in said  # literal in Markdown
 
@@ -221,6 +221,18 @@ def test_a_damaged_sources_file_is_named(tmp_path):
         compare.load_run(folder)
 
 
+def test_the_provenance_lists_every_file_of_a_text_as_it_is_called():
+    files = [["a_b $x$.txt", 3, "0" * 64], ["`c`.md", 4000, "1" * 64]]
+    sources = {kind: SOURCES[kind] | {"files": files if kind == "text" else []} for kind in SOURCES}
+    said = render.origin(compare.Run({}, sources, {})).split("these files, in this order:")[1]
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in said.strip().splitlines()[2:]]
+    plain = [[re.sub(r"<wbr>|\\(?=\W|_)", "", cell).strip() for cell in row] for row in rows]
+    assert plain == [["1", "a_b $x$.txt", "3", "0" * 64], ["2", "`c`.md", "4000", "1" * 64]]
+    assert r"a\_b \$x\$\.txt" in said
+    alone = {**sources, "text": SOURCES["text"] | {"files": [["king-james", 11, "0" * 64]]}}
+    assert "these files" not in render.origin(compare.Run({}, alone, {}))  # its name says it all
+
+
 # --- its place in the book
 
 
@@ -251,14 +263,19 @@ def readme_commands(heading: str) -> list[str]:
     return [line for line in blocks.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
 
 
+def tokens(given: dict) -> int:
+    """Tokens that a chapter reads; the selection chapter leaves windows out between its own."""
+    longest = max([given.get("length", 0), *given.get("lengths", []), *given.get("long_lengths", [])])
+    return longest * ((given.get("windows", 1) - 1) * given.get("apart", 1) + 1)
+
+
 def test_the_readme_says_how_many_tokens_the_chapters_take():
-    """The most that a chapter reads at its defaults; the selection chapter leaves windows out between its own."""
-    needs = []
-    for path in (ROOT / "notebooks").glob("*.md"):
-        given = execute.declared(execute.read(path))
-        longest = max([given.get("length", 0), *given.get("lengths", []), *given.get("long_lengths", [])])
-        needs.append(longest * ((given.get("windows", 1) - 1) * given.get("apart", 1) + 1))
-    assert f"{max(needs):,} tokens" in (ROOT / "README.md").read_text(encoding="utf-8")
+    chapters = [execute.declared(execute.read(path)) for path in (ROOT / "notebooks").glob("*.md")]
+    few = {"windows": 1, "long_lengths": []}
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"{max(map(tokens, chapters)):,} tokens from the text's beginning" in text
+    assert f"{max(tokens(given | few) for given in chapters):,} tokens only" in text
+    assert " ".join(f"{name}={value}" for name, value in few.items()) in text
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ NOTHING = "There is no reference."
 KINDS = ("model", "text")
 
 
-def setting(own: Run, reference: Run) -> str:
-    """Which model and text each book was made with, and what a difference can come from."""
+def setting(own: Run, reference: Run, label: str) -> str:
+    """Which model and text each book was made with, and what a difference can come from; ``label`` is this book's."""
     names = [
         f"**{escape(run.sources['model']['name'])}** reading **{escape(run.sources['text']['name'])}**"
         for run in (own, reference)
@@ -35,7 +35,7 @@ def setting(own: Run, reference: Run) -> str:
         ("model",): "The text is the same in both: a difference comes from the model.",
         KINDS: "Model and text both differ: no difference can be put down to one of them alone.",
     }
-    return f"This book: {names[0]}. The reference: {names[1]}. {reason[tuple(other)]}"
+    return f"This book, labelled *{escape(label)}*: {names[0]}. The reference: {names[1]}. {reason[tuple(other)]}"
 
 
 def verdicts(judged: Sequence[Judged]) -> str:
