@@ -156,7 +156,7 @@ def test_intervals_that_lie_apart_are_marked(tmp_path, reference):
     assert {render.difference(pair) for pair in moved} == {"+10.0 (intervals apart)"}
     assert [pair for pair in pairs if pair.use.id == "combined.exponent" and not pair.apart]
     line = next(line for line in render.numbers(pairs).splitlines() if "intervals apart" in line)
-    assert line.startswith("| C12 |") and "all 6 readings: +10.0" in line
+    assert line.startswith("| C12: ") and "all 6 readings: +10.0" in line
 
 
 def test_the_figure_shows_the_judged_numbers(tmp_path, reference):

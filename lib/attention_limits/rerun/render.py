@@ -42,14 +42,13 @@ def verdicts(judged: Sequence[Judged]) -> str:
     """Every claim with both verdicts; a changed one is marked."""
     rows = [
         [
-            f"[{both.claim.id}](#{render.anchor(both.claim.id)})",
-            both.claim.title,
+            f"[{both.claim.id}](#{render.anchor(both.claim.id)}): {both.claim.title}",
             *(render.said(finding) if finding else "no verdict" for finding in (both.reference, both.own)),
             _change(both),
         ]
         for both in judged
     ]
-    return markdown_table(["", "The paper's claim", "Reference", "This book", "Change"], rows)
+    return markdown_table(["The paper's claim", "Reference", "This book", "Change"], rows)
 
 
 def _change(both: Judged) -> str:
@@ -84,8 +83,10 @@ def numbers(pairs: Sequence[Pair]) -> str:
     for same in uses.values():
         cells = [_readings(same, [render.value_words(row) for row in column]) for column in _columns(same)]
         meaning = render.meaning([pair.own for pair in same], same[0].claim.readings)
-        rows.append([same[0].claim.id, meaning, *cells, _readings(same, [difference(p) for p in same])])
-    return markdown_table(["", "Number", "Reference [95 % interval]", "This book", "Difference"], rows)
+        rows.append(
+            [f"{same[0].claim.id}: {meaning}", *cells, _readings(same, [difference(p) for p in same])]
+        )
+    return markdown_table(["Number", "Reference [95 % interval]", "This book", "Difference"], rows)
 
 
 def _columns(pairs: Sequence[Pair]) -> tuple[list[Row], list[Row]]:
@@ -136,7 +137,9 @@ def points(pairs: Sequence[Pair]) -> pd.DataFrame:
             row = {"claim": pair.claim.id, "number": pair.use.meaning or own["meaning"], "rule": turned}
             row["reading"] = ", ".join(f"{key} {value}" for key, value in own["reading"].items())
             rows.append(row | _ends("reference", reference) | _ends("own", own))
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        sorted(rows, key=lambda row: row["rule"])
+    )  # what turned is drawn last, above the rest
 
 
 def _ends(name: str, result: dict[str, Any]) -> dict[str, float]:
