@@ -28,6 +28,12 @@ def tokenizer():
     return PreTrainedTokenizerFast(tokenizer_object=made)
 
 
+@pytest.fixture(name="tokenizer", scope="session")
+def tokenizer_fixture():
+    """That tokenizer, for a test."""
+    return tokenizer()
+
+
 @pytest.fixture(scope="session")
 def pristine(tmp_path_factory) -> Path:
     """A whole GPT-2 folder with one layer and random weights; tests copy it before they harm it."""

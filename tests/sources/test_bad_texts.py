@@ -18,7 +18,6 @@ from attention_limits import publish, sources
 from attention_limits.attention import CaptureError
 from attention_limits.capture import windows
 from attention_limits.sources import reading, standard_input
-from conftest import tokenizer
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.myst_role import myst_role_plugin
@@ -104,30 +103,30 @@ def test_the_place_of_a_wrong_byte_is_right_wherever_blocks_end(tmp_path, monkey
         bad("control characters inside a text", b"a\x01\x1b[31mb\x7f", "a\x01\x1b[31mb\x7f"),
     ],
 )
-def test_what_is_a_text_is_read_as_it_is_meant(tmp_path, monkeypatch, content, read):
+def test_what_is_a_text_is_read_as_it_is_meant(tmp_path, monkeypatch, tokenizer, content, read):
     path = tmp_path / "good.txt"
     path.write_bytes(content)
     for block in (1, 2, 3, 1 << 20):  # no mark, line end or letter is torn by the end of a block
         monkeypatch.setattr(reading, "BLOCK", block)
         text = sources.load_text(str(path))
         assert str(text.content) == text.content[: len(read) + 1] == read
-    ids = windows(tokenizer(), text.content, 2, 2)
-    assert ids.flatten().tolist() == tokenizer()(read)["input_ids"][:4]
+    ids = windows(tokenizer, text.content, 2, 2)
+    assert ids.flatten().tolist() == tokenizer(read)["input_ids"][:4]
 
 
 @pytest.mark.bad_day("a text with fewer tokens than are asked for")
-def test_a_tiny_text_is_refused_with_both_numbers(tmp_path):
+def test_a_tiny_text_is_refused_with_both_numbers(tmp_path, tokenizer):
     (tmp_path / "tiny.txt").write_text("Call me Ishmael.")  # 16 bytes: a token each
     content = sources.load_text(str(tmp_path / "tiny.txt")).content
-    assert windows(tokenizer(), content, 8, 2).shape == (2, 8)
+    assert windows(tokenizer, content, 8, 2).shape == (2, 8)
     with pytest.raises(
         CaptureError, match=r"has 16 tokens, but 3 window\(s\) of 8 need 24; give a longer text"
     ):
-        windows(tokenizer(), content, 8, 3)
+        windows(tokenizer, content, 8, 3)
 
 
 @pytest.mark.bad_day("one enormous line")
-def test_of_an_enormous_line_only_the_beginning_is_read(tmp_path, monkeypatch):
+def test_of_an_enormous_line_only_the_beginning_is_read(tmp_path, monkeypatch, tokenizer):
     (tmp_path / "line.txt").write_text("word " * 400_000)
     content = sources.load_text(str(tmp_path / "line.txt")).content
     read = []
@@ -135,7 +134,7 @@ def test_of_an_enormous_line_only_the_beginning_is_read(tmp_path, monkeypatch):
     pieces = reading._characters
     monkeypatch.setattr(reading, "BLOCK", 1000)
     monkeypatch.setattr(reading, "_characters", lambda file: map(count, pieces(file)))
-    assert windows(tokenizer(), content, 50, 4).shape == (4, 50)
+    assert windows(tokenizer, content, 50, 4).shape == (4, 50)
     assert sum(read) <= 3000
 
 
