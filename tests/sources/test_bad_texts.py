@@ -188,6 +188,7 @@ def test_a_huge_text_takes_no_memory(tmp_path):
         ),
         bad("a folder without texts", "empty", "The folder 'empty' holds no text"),
         bad("a device without end", "/dev/zero", "'/dev/zero' is a pipe or a device, which need not end"),
+        bad("a file that fails while it is read", "/proc/self/mem", "cannot be read (Input/output error)"),
         bad("a pipe that nobody writes to", "pipe", "'pipe' is a pipe or a device"),
         bad("standard input where one chapter runs", "-", "make rerun TEXT=- NAME=label < FILE"),
         bad("a name with a backslash", "a\\(b", "holds a backslash, which a page cannot show. Rename it."),

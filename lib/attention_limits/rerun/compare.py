@@ -41,6 +41,13 @@ class Judged:
             return None
         return (self.reference.verdict, self.reference.supports) != (self.own.verdict, self.own.supports)
 
+    @property
+    def other_verdict(self) -> bool:
+        """Whether the two compare and the verdict itself differs."""
+        return bool(
+            self.changed and self.reference and self.own and self.reference.verdict != self.own.verdict
+        )
+
 
 @dataclass(frozen=True)
 class Pair:

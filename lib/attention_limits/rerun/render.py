@@ -56,7 +56,7 @@ def _change(both: Judged) -> str:
         return f"not comparable ({escape(both.obstacle)})"
     if both.changed is None:
         return "not comparable"
-    if both.reference.verdict != both.own.verdict:
+    if both.other_verdict:
         return "**changed verdict**"
     return "same verdict, other readings" if both.changed else "–"
 
@@ -64,7 +64,7 @@ def _change(both: Judged) -> str:
 def counts(judged: Sequence[Judged]) -> str:
     """How many verdicts changed, as a sentence."""
     compared = [both for both in judged if both.changed is not None]
-    changed = [both.claim.id for both in compared if both.reference.verdict != both.own.verdict]
+    changed = [both.claim.id for both in compared if both.other_verdict]
     left = len(judged) - len(compared)
     return (
         f"Of {len(compared)} claims that compare, {len(changed)} changed the verdict"
