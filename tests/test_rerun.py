@@ -263,6 +263,13 @@ def readme_commands(heading: str) -> list[str]:
     return [line for line in blocks.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
 
 
+def test_a_list_of_files_survives_snakemakes_own_reader():
+    from snakemake.cli import parse_config
+
+    assert parse_config(["text=my texts/a b.txt:c.txt"]) == {"text": "my texts/a b.txt:c.txt"}
+    assert parse_config(["text=-"]) == {"text": [""]}  # which the Snakefile turns back
+
+
 def tokens(given: dict) -> int:
     """Tokens that a chapter reads; the selection chapter leaves windows out between its own."""
     longest = max([given.get("length", 0), *given.get("lengths", []), *given.get("long_lengths", [])])
