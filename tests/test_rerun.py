@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from attention_limits import execute, publish, records
+from attention_limits import execute, pages, records
 from attention_limits.rerun import compare, label, render
 from attention_limits.scorecard import rules
 from toy import project
@@ -233,25 +233,6 @@ def test_the_provenance_lists_every_file_of_a_text_as_it_is_called():
     assert "these files" not in render.origin(compare.Run({}, alone, {}))  # its name says it all
 
 
-# --- its place in the book
-
-
-def test_the_comparison_is_in_the_contents_of_a_rerun_only(tmp_path):
-    for name in ("sources.json", "provenance.md"):
-        (tmp_path / name).write_text("{}", encoding="utf-8")
-    plain, own = (
-        yaml.safe_load(
-            (publish.stage(tmp_path, ROOT / "book", extra) / "_toc.yml").read_text(encoding="utf-8")
-        )
-        for extra in ((), ["comparison"])
-    )
-    assert plain == yaml.safe_load((ROOT / "book" / "_toc.yml").read_text(encoding="utf-8"))
-    assert "comparison" not in json.dumps(plain)
-    (part,) = (part for part in own["parts"] if part["caption"] == "Verdicts")
-    assert part["chapters"].pop() == {"file": "notebooks/comparison"}
-    assert own == plain
-
-
 # --- the commands
 
 
@@ -313,7 +294,8 @@ def made(toy) -> Path:
 
 def test_a_rerun_is_a_book_of_its_own(toy, made):
     assert (made / "html" / "notebooks" / "seed.html").is_file()
-    assert "notebooks/comparison.html" in (made / "html" / "index.html").read_text(encoding="utf-8")
+    contents = yaml.safe_load((made / "source" / "_toc.yml").read_text(encoding="utf-8"))
+    assert "notebooks/comparison" in pages.files(contents)
     used = json.loads((made / "sources.json").read_text(encoding="utf-8"))["text"]
     assert (used["name"], used["origin"], used["requested"]) == ("standard input", "standard input", "-")
     assert (used["sha256"], used["size"]) == (

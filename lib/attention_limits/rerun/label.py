@@ -12,13 +12,16 @@ TAKEN = {
     "decided.json",
     "executed",
     "failed",
+    "files",
     "home",
     "html",
     "lock",
     "provenance.md",
     "records",
+    "source",
+    "sources.json",
+    "sweep",
 }
-TAKEN |= {"source", "sources.json"}
 _FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
