@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import pytest
 
@@ -45,7 +47,8 @@ class Report:
         0.0  # cumulative layout shift, as browsers define it (mathematics being typeset counts too)
     )
     growth: float = 0.0  # px by which the drawing changed the height of the figure it changed most
-    faint: list[str] = field(default_factory=list)  # texts below the WCAG AA contrast
+    faint: list[str] = field(default_factory=list)  # texts and marks of figures below the WCAG AA contrast
+    loaded: dict[str, int] = field(default_factory=dict)  # bytes of each file the page asked for
 
     def problems(self) -> list[str]:
         """One sentence per fault; empty for a sound page."""
@@ -98,13 +101,19 @@ def chromium() -> Iterator:
 
 
 @contextmanager
-def opened(browser, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False) -> Iterator:
-    """Yield (page, report) of a page that has finished drawing; :func:`open_page` completes the report."""
+def opened(
+    browser, path: Path, *, width: int = 1200, height: int = 900, dark: bool = False, **context_options
+) -> Iterator:
+    """Yield (page, report) of a page that has finished drawing; :func:`open_page` completes the report.
+
+    Other options are those of playwright's new_context, for example ``java_script_enabled=False``.
+    """
     report = Report(Path(path))
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme="dark" if dark else "light",
         accept_downloads=True,
+        **context_options,
     )
     context.set_default_timeout(_TIMEOUT)
     context.add_init_script(_WATCH_SHIFTS)
@@ -112,6 +121,9 @@ def opened(browser, path: Path, *, width: int = 1200, height: int = 900, dark: b
     def guard(route) -> None:
         url = route.request.url
         if url.startswith(("file:", "blob:", "data:")):
+            file = Path(url2pathname(urlsplit(url).path))
+            if url.startswith("file:") and file.is_file():
+                report.loaded[str(file)] = file.stat().st_size
             route.continue_()
         else:
             report.remote.append(url)
@@ -127,7 +139,8 @@ def opened(browser, path: Path, *, width: int = 1200, height: int = 900, dark: b
         page.on("pageerror", lambda error: report.console.append(f"exception: {error}"))
         page.on("requestfailed", lambda r: r.url.startswith("file:") and report.failed.append(r.url))
         page.goto(Path(path).resolve().as_uri(), wait_until="load")
-        page.evaluate(_SETTLED)
+        if context_options.get("java_script_enabled", True):
+            page.evaluate(_SETTLED)
         yield page, report
     finally:
         context.close()
@@ -182,7 +195,14 @@ _LOOK = r"""
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+  const over = (colour, behind) => {
+    const alpha = colour[3] ?? 1;
+    return colour.slice(0, 3).map((v, i) => alpha * v + (1 - alpha) * behind[i]);
+  };
+  const growth = Math.max(0, ...window.figureHeights().map((h, i) => Math.abs(h - window.heightsBefore[i])));
+  const shift = window.layoutShift;
   const raw = [], faint = [];
+  for (const folding of document.querySelectorAll("details:not(.al-data)")) folding.open = true; // read what is in it
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node; (node = walk.nextNode()); ) {
     const text = node.textContent.trim(), e = node.parentElement;
@@ -190,19 +210,30 @@ _LOOK = r"""
     const tex = /\\[()\[\]]|\$\$|\$[^$]*\\[a-z]+[^$]*\$/.test(text);
     if (tex && !e.closest("pre, code")) raw.push(text.slice(0, 80));
     const style = getComputedStyle(e), svg = e.closest("svg");
-    let colour = parse(svg ? style.fill : style.color);
     const behind = background(svg ? svg.parentElement : e);
-    const alpha = colour[3] ?? 1;
-    colour = colour.slice(0, 3).map((v, i) => alpha * v + (1 - alpha) * behind[i]);
+    const colour = over(parse(svg ? style.fill : style.color), behind);
     const size = parseFloat(style.fontSize), bold = parseInt(style.fontWeight) >= 700;
     const needed = size >= 24 || (bold && size >= 18.66) ? 3 : 4.5;
     const got = contrast(colour, behind);
     if (got < needed) faint.push(`${got.toFixed(2)} ${e.tagName}.${e.className} "${text.slice(0, 40)}"`);
   }
+  // Lines, points, rules and axes; cells of a map are told from their neighbours, and bands repeat their line.
+  const marks = "g.mark-line path, g.mark-symbol path, g.mark-rule.role-mark line";
+  const axes = "g.role-axis-domain line, g.role-axis-tick line";
+  for (const e of document.querySelectorAll(`.al-view svg :is(${marks}, ${axes})`)) {
+    const style = getComputedStyle(e), behind = background(e.closest(".al-view"));
+    const seen = ["fill", "stroke"].map((part) => {
+      const [r, g, b, alpha] = parse(style[part]);
+      if (b === undefined) return 0; // "none"
+      return contrast(over([r, g, b, (alpha ?? 1) * style.opacity * style[part + "Opacity"]], behind), behind);
+    });
+    const got = Math.max(...seen), name = e.parentElement.getAttribute("class");
+    if (got > 0 && got < 3) faint.push(`${got.toFixed(2)} mark ${name}`);
+  }
   const figures = [...document.querySelectorAll("figure.al-figure")].filter((f) => f.offsetWidth); // the open ones
   const canvas = (f) => f.querySelector(".al-view svg, .al-view canvas");
-  const marks = (f) => f.querySelectorAll(".al-view path").length;
-  const filled = (f) => canvas(f)?.getBoundingClientRect().width > 100 && marks(f) > 3;
+  const paths = (f) => f.querySelectorAll(".al-view path").length;
+  const filled = (f) => canvas(f)?.getBoundingClientRect().width > 100 && paths(f) > 3;
   return {
     figures: figures.length,
     drawn: figures.filter(filled).length,
@@ -210,8 +241,8 @@ _LOOK = r"""
     raw_math: raw,
     math_errors: [...document.querySelectorAll("mjx-merror")].map((e) => e.textContent),
     overflow: Math.max(0, document.documentElement.scrollWidth - window.innerWidth),
-    shift: window.layoutShift,
-    growth: Math.max(0, ...window.figureHeights().map((h, i) => Math.abs(h - window.heightsBefore[i]))),
+    shift,
+    growth,
     faint: [...new Set(faint)],
   };
 }

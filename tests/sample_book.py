@@ -20,12 +20,18 @@ CAPTION = r"The distance grows like \( \sqrt{L} \) in 3 < 4 of the heads."
 
 INDEX = r"""# Sample book
 
-```{prf:theorem} Pythagoras
+```{prf:theorem} Pythagoras in the plane (re-derived)
 :label: thm-sample
 For a right angle, $a^2 + b^2 = c^2$.
 ```
 
-[](#fig-sample-heads) belongs to {prf:ref}`thm-sample`; see {cite}`sample`.
+`````{dropdown} A folded proof
+````{prf:proof}
+Draw the height and compare the triangles.
+````
+`````
+
+[](#fig-sample-heads) belongs to {prf:ref}`thm-sample`; see {cite}`sample` and {cite}`many`. The code is `d(a, b)`.
 
 $$
 \sum_{i=1}^{n} \alpha_i = 1, \qquad d^2 = \Bigl\lVert \sum_{i \notin I} \alpha_i x_i \Bigr\rVert^2
@@ -36,7 +42,15 @@ $$ (eq-sample)
 |---|---|---|---|---|---|---|---|---|---|---|
 | 0.123456 | 0.123456 | 0.123456 | 0.123456 | 0.123456 | 0.123456 | 0.123456 | 0.123456 | 0.123 | 0.1 | 0.1 |
 """
-BIB = "@article{sample, author={A. Author}, title={A title}, journal={A journal}, year={2025}}\n"
+BIB = """@article{sample, author={A. Author}, title={A title}, journal={A journal}, year={2025}}
+@article{many, author={Anna Wolf and Bert Wagner and Carl Wood and Dora Wolf and Emil Wu and Fritz Weiss}, year={2024},
+  title={A second title that is long enough to need two lines of the page, or three on a telephone}, journal={Papers}}
+"""
+SOURCE = """rows = measure(model, text)  # a comment
+
+for name in names:
+    wide = {key: [measure(model, text, key, length) for length in lengths] for key in ("one", "two", "three", "4")}
+figure(rows, 'name', 1.5)"""
 
 
 def heads(layers=6, heads=5, spaces=("hidden", "value")) -> pd.DataFrame:
@@ -73,12 +87,13 @@ def sample_notebook() -> nbformat.NotebookNode:
         charts.figure(explorer(), name="fig-sample-heads", caption=CAPTION, alt="A map of heads and curves."),
         charts.figure(lines, name="fig-sample-lines", caption="Both lines rise.", alt="Two rising lines."),
     ]
-    cells = [nbformat.v4.new_markdown_cell("# Sample chapter\n\nText before, with a [](#fig-sample-lines).")]
+    opening = "# Sample chapter: a title that is as long as those of real ones\n\nText, with a [](#fig-sample-lines)."
+    cells = [nbformat.v4.new_markdown_cell(opening)]
     for count, figure in enumerate(drawn, 1):
         data = figure._repr_mimebundle_()
         output = nbformat.v4.new_output("execute_result", data=data, execution_count=count)
-        source = "rows = measure(model, text)  # a comment\nfigure(rows, 'name', 1.5)"
-        cells.append(nbformat.v4.new_code_cell(source, outputs=[output], execution_count=count))
+        cells.append(nbformat.v4.new_code_cell(SOURCE, outputs=[output], execution_count=count))
+    cells[-1].metadata["tags"] = ["hide-input"]
     cells.append(nbformat.v4.new_markdown_cell("The last paragraph."))
     metadata = {"kernelspec": {"name": "python3", "display_name": "python3", "language": "python"}}
     return nbformat.v4.new_notebook(cells=cells, metadata=metadata)
@@ -103,8 +118,8 @@ def write_sample(folder: Path, index: str = INDEX, sources: dict | None = None) 
     return source
 
 
-def build(source: Path) -> subprocess.CompletedProcess:
-    """Build with the project's configuration, warnings being errors as in the engine."""
+def build(source: Path, site: str = "") -> subprocess.CompletedProcess:
+    """Build with the project's configuration, warnings being errors as in the engine; ``site`` is its address."""
     command = [
         sys.executable,
         "-c",
@@ -114,7 +129,7 @@ def build(source: Path) -> subprocess.CompletedProcess:
         "--config",
         str(ROOT / "_config.yml"),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "ATTENTION_LIMITS_SITE": site}
     return subprocess.run(
         [*command, "--path-output", str(source.parent), "-W", "--keep-going"],
         capture_output=True,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import browser as looks
+import pandas as pd
 import pytest
 from attention_limits import book as extension
-from sample_book import INDEX, build, heads, write_sample
+from sample_book import INDEX, SOURCE, build, heads, write_sample
 from sphinx.errors import ExtensionError
 
 NOTICE = "auto took <king-james> & smollm2-135m: the paper's own could not be reached"
@@ -145,6 +148,12 @@ def test_data_and_drawing_can_be_taken_away(browser, book):
             with page.expect_download() as download:
                 figure.get_by_role("button", name=label).click()
             got[download.value.suggested_filename] = download.value.path().read_bytes()
+        size = page.evaluate(
+            """async (url) => { const got = await createImageBitmap(await (await fetch(url)).blob());
+                              return [got.width, got.height]; }""",
+            "data:image/png;base64," + base64.b64encode(got["fig-sample-heads.png"]).decode(),
+        )
+        shown = figure.locator(".al-view svg").bounding_box()
     assert list(got) == [f"fig-sample-heads.{ending}" for ending in ("csv", "svg", "png")]
     rows = list(csv.DictReader(io.StringIO(got["fig-sample-heads.csv"].decode())))
     expected = heads()
@@ -154,32 +163,10 @@ def test_data_and_drawing_can_be_taken_away(browser, book):
         assert values == [str(v) for v in expected[column]] or [float(v) for v in values] == list(
             expected[column]
         )
-    assert (
-        got["fig-sample-heads.svg"].startswith(b"<svg") and b"context length" in got["fig-sample-heads.svg"]
-    )
-    assert got["fig-sample-heads.png"].startswith(b"\x89PNG")
-
-
-def test_the_keyboard_reaches_lists_and_downloads(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html") as (page, _):
-        page.locator("#fig-sample-heads select").first.focus()
-        name = "document.activeElement.tagName + document.activeElement.textContent.slice(0, 3)"
-        reached = []
-        for _ in range(7):
-            reached.append(page.evaluate(name))
-            page.keyboard.press("Tab")
-        reached = [
-            name for name in reached if not name.startswith("MJX")
-        ]  # formulas have a menu of their own
-        assert reached == ["SELECThid", "SELECT012", "SELECT012", "BUTTONdat", "BUTTONSVG", "BUTTONPNG"]
-
-
-def test_search_finds_a_theorem_without_a_server(browser, book):
-    with looks.opened(browser, book / "search.html") as (page, report):
-        page.goto((book / "search.html").as_uri() + "?q=Pythagoras")
-        page.wait_for_selector("#search-results li a")
-        assert "index.html" in page.locator("#search-results li a").first.get_attribute("href")
-        assert report.console == [] and report.remote == []
+    assert size == [pytest.approx(2 * shown[side], abs=4) for side in ("width", "height")]
+    drawing = ElementTree.fromstring(got["fig-sample-heads.svg"])
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "context length L (tokens)" in "".join(drawing.itertext())
 
 
 def test_figures_are_numbered_and_referred_to_by_name(book):
@@ -216,6 +203,300 @@ def test_no_page_names_a_script_style_or_picture_of_another_host(book, name):
     assert "unpkg.com" not in text
 
 
+def test_a_figure_brings_its_data_as_a_table_and_its_caption_has_a_link(browser, book):
+    with looks.opened(browser, book / "notebooks/sample.html") as (page, report):
+        figure = page.locator("#fig-sample-heads")
+        assert figure.locator(".al-view").get_attribute("aria-label") == "A map of heads and curves."
+        assert figure.locator("td").count() == 0  # rows cost time, so they come when they are asked for
+        figure.locator("summary").focus()
+        page.keyboard.press("Enter")
+        figure.locator("td").first.wait_for()
+        expected = heads()
+        assert figure.locator("thead th[scope=col]").all_text_contents() == list(expected)
+        shown = figure.locator("tbody tr").evaluate_all(
+            "rows => rows.map((row) => [...row.cells].map((cell) => cell.textContent))"
+        )
+        assert [[row[2], *map(float, row[:2] + row[3:])] for row in shown] == [
+            [row["space"], *(float(row[name]) for name in expected if name != "space")]
+            for _, row in expected.iterrows()
+        ]
+        page.keyboard.press("Tab")  # the box scrolls by the keyboard
+        assert page.evaluate("document.activeElement.ariaLabel") == "Data of Figure 1"
+        assert report.console == []
+
+
+def test_without_scripts_there_are_the_words_and_the_data(browser, book):
+    with looks.opened(browser, book / "notebooks/sample.html", java_script_enabled=False) as (page, report):
+        figure = page.locator("#fig-sample-heads")
+        assert (
+            figure.locator(".al-view").inner_text()
+            == "Drawn by the scripts of the book: A map of heads and curves."
+        )
+        assert (
+            figure.locator("button, select, summary").evaluate_all(
+                "all => all.filter((e) => e.checkVisibility())"
+            )
+            == []
+        )
+        link = figure.get_by_role("link", name="Data 1 (CSV)").get_attribute("href")
+    rows = pd.read_csv(book / "notebooks" / link)
+    pd.testing.assert_frame_equal(rows, heads(), check_dtype=False)
+    assert report.remote == []
+
+
+def test_long_code_wraps_below_itself_and_is_copied_as_it_is(browser, book):
+    for width in (1200, 390):
+        with looks.opened(browser, book / "notebooks/sample.html", width=width) as (page, _):
+            page.evaluate("document.querySelectorAll('details').forEach((folding) => (folding.open = true))")
+            for block in page.locator(".cell_input pre").all():
+                assert block.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+                assert (
+                    block.evaluate("e => e.cloneNode(true).innerText").rstrip() == SOURCE
+                )  # as the copy button does it
+                rows = (
+                    block.locator(".al-line")
+                    .nth(3)
+                    .evaluate(
+                        "e => { const all = document.createRange(); all.selectNodeContents(e);"
+                        "return [...all.getClientRects()].filter((r) => r.width).map((r) => [r.left, r.top]); }"
+                    )
+                )
+                top = min(top for _, top in rows)
+                code = min(
+                    left for left, at in rows if at < top + 3
+                )  # includes the indentation, four columns
+                below = [left for left, at in rows if at > top + 10]
+                assert below and min(below) > code + 40
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_what_was_crowded_has_room(browser, book, dark):
+    """Titles of the next page on a telephone; labels of the bibliography beside their text."""
+    with looks.opened(browser, book / "index.html", width=390, dark=dark) as (page, _):
+        title = page.locator(".prev-next-title").last.bounding_box()
+        assert title["width"] > 200 and title["height"] < 90
+    for width in (1200, 390):
+        with looks.opened(browser, book / "bibliography.html", width=width, dark=dark) as (page, _):
+            clash = page.locator("div.citation").evaluate_all(
+                """entries => entries.filter((entry) => {
+                  const boxes = (part) => { const all = document.createRange(); all.selectNodeContents(part);
+                                            return [...all.getClientRects()]; };
+                  const label = boxes(entry.querySelector(".label")), text = boxes(entry.querySelector("p"));
+                  return label.some((a) => text.some((b) => a.left < b.right - 1 && b.left < a.right - 1
+                                                            && a.top < b.bottom - 3 && b.top < a.bottom - 3));
+                }).length"""
+            )
+            assert page.locator("div.citation").count() == 2 and clash == 0
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_nothing_moves_and_the_page_is_light(browser, book, width):
+    """Cumulative layout shift below 0.1 ("good" of Core Web Vitals); under 2 MB beside what all pages share."""
+    with looks.opened(browser, book / "notebooks/sample.html", width=width) as (page, report):
+        assert page.evaluate("window.layoutShift") < 0.1
+    own = {name: size for name, size in report.loaded.items() if "_static" not in Path(name).parts}
+    assert {Path(name).name for name in own} <= {"sample.html", "searchindex.js"}
+    assert sum(own.values()) < 2_000_000
+    assert sum(size for name, size in report.loaded.items() if name.endswith("vega.js")) < 1_000_000
+
+
+def tabbed(page, limit: int = 200) -> list[dict]:
+    """Everything that Tab reaches from the top of the page, and whether it looks different while it has the focus."""
+    page.evaluate("window.scrollTo(0, 0); document.activeElement?.blur()")
+    reached = []
+    for _ in range(limit):
+        page.keyboard.press("Tab")
+        reached.append(
+            page.evaluate(
+                """() => {
+                  const e = document.activeElement, style = getComputedStyle(e), box = e.getBoundingClientRect();
+                  const text = (e.ariaLabel || e.title || e.textContent || e.name || "").trim().slice(0, 40);
+                  return { name: e.tagName, text,
+                           class: String(e.className), figure: e.closest("figure")?.id,
+                           ring: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+                           seen: box.width > 0 && box.height > 0 && e.checkVisibility() }; }"""
+            )
+        )
+        if reached[-1]["name"] == "BODY":
+            return reached[:-1]
+    raise AssertionError(f"Tab has not come round after {limit} steps")
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser, book):
+    with looks.opened(browser, book / "notebooks/sample.html") as (page, report):
+        page.locator("details.hide summary").wait_for()
+        reached = tabbed(page)
+        assert reached[0]["text"] == "Skip to main content"
+        assert [stop for stop in reached if not (stop["ring"] and stop["seen"])] == []
+        names = [(stop["name"], stop["text"]) for stop in reached]
+        for name in ("fig-sample-heads", "fig-sample-lines"):
+            inside = [stop for stop in reached if stop["figure"] == name]
+            assert [stop["name"] for stop in inside if stop["name"] in ("BUTTON", "SUMMARY")] == [
+                "BUTTON"
+            ] * 3 + ["SUMMARY"]
+        assert sum(name == "SELECT" for name, _ in names) == 3
+        assert ("SUMMARY", "Show code cell source") in [(n, t.splitlines()[0].strip()) for n, t in names if t]
+        controls = page.locator(
+            "main :is(a[href], button, summary, select, input):not(dialog *)"
+        ).evaluate_all(
+            "all => all.filter((e) => e.checkVisibility({ visibilityProperty: true }) && e.tabIndex < 0 && !e.disabled)"
+            ".map((e) => e.outerHTML.slice(0, 100))"
+        )
+        assert controls == []  # none that only a mouse can use
+        assert report.console == []
+
+
+def test_the_keyboard_works_what_it_reaches(browser, book):
+    with looks.opened(browser, book / "notebooks/sample.html") as (page, report):
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        assert page.url.endswith("#main-content")
+        page.locator("#fig-sample-heads select").nth(2).focus()
+        page.keyboard.press("ArrowDown")
+        page.wait_for_timeout(200)
+        assert curve(page) == [(32, 15), (64, 16), (128, 17)]
+        page.locator("details.hide summary").focus()
+        page.keyboard.press("Space")
+        assert page.locator("details.hide .cell_input").last.is_visible()
+        page.get_by_role("button", name="SVG").first.focus()
+        with page.expect_download():
+            page.keyboard.press("Enter")
+        before = page.evaluate("document.documentElement.dataset.mode")
+        page.locator(".bd-header-article .theme-switch-button").focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.documentElement.dataset.mode") != before
+        page.keyboard.press("Control+k")
+        page.keyboard.type("Pythagoras")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#search-results li a")
+        assert report.console == []
+
+
+def test_paper_gets_the_text_and_the_figures_black_on_white(browser, book):
+    with looks.opened(browser, book / "notebooks/sample.html", dark=True) as (page, report):
+        texts = page.locator("#fig-sample-lines .al-view svg text")
+        dark = texts.evaluate_all("all => all.map((e) => getComputedStyle(e).fill)")
+        page.emulate_media(media="print")
+        page.wait_for_function("document.documentElement.dataset.theme === 'light'")
+        hidden = ".bd-sidebar, .bd-header-article, .prev-next-footer, .headerlink, .copybtn"
+        hidden += ", .al-controls, .al-downloads, .al-data"
+        assert page.locator(hidden).evaluate_all("all => all.filter((e) => e.checkVisibility()).length") == 0
+        assert page.locator("details.hide .cell_input").last.is_visible()
+        faint = page.evaluate(looks._LOOK)["faint"]
+        assert faint == []
+        for box in (".bd-article", "figure.al-figure .al-view", "#fig-sample-lines .al-view svg"):
+            colours = page.locator(box).evaluate_all(
+                "all => all.map((e) => getComputedStyle(e).backgroundColor)"
+            )
+            assert set(colours) <= {"rgb(255, 255, 255)", "rgba(0, 0, 0, 0)"}
+        assert page.locator("#fig-sample-heads").evaluate("e => getComputedStyle(e).breakInside") == "avoid"
+        links = page.locator(".bd-article a").evaluate_all(
+            "all => all.map((e) => getComputedStyle(e, '::after').content)"
+        )
+        assert {text for text in links if text not in ("none", "normal")} == set()
+        assert texts.evaluate_all("all => all.map((e) => getComputedStyle(e).fill)") != dark
+        page.emulate_media(media="screen")
+        page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+        assert texts.evaluate_all("all => all.map((e) => getComputedStyle(e).fill)") == dark
+        assert not page.locator("details.hide .cell_input").last.is_visible()
+        assert report.console == []
+
+
+def test_search_leads_to_the_theorem_by_any_word_of_its_name(browser, book):
+    with looks.opened(browser, book / "search.html") as (page, report):
+        for words in ("Pythagoras", "plane"):
+            page.goto((book / "search.html").as_uri() + f"?q={words}")
+            page.wait_for_selector("#search-results li a")
+            first = page.locator("#search-results li").first
+            assert first.locator("a").get_attribute("href").endswith("index.html#thm-sample"), words
+            assert first.locator("a").inner_text() == "Theorem 1 (Pythagoras in the plane (re-derived))"
+        assert report.console == [] and report.remote == []
+
+
+def test_statements_equations_and_figures_have_a_link_to_themselves(browser, book):
+    for name, anchor in (
+        ("index.html", "thm-sample"),
+        ("index.html", "equation-eq-sample"),
+        ("notebooks/sample.html", "fig-sample-lines"),
+    ):
+        with looks.opened(browser, book / name) as (page, _):
+            link = page.locator(f'a.headerlink[href="#{anchor}"]')
+            assert link.count() == 1 and page.locator(f'[id="{anchor}"]').count() == 1
+            look = "e => e.checkVisibility({ visibilityProperty: true }) && Number(getComputedStyle(e).opacity) > 0.9"
+            link.focus()
+            page.wait_for_timeout(250)
+            assert link.evaluate(look), anchor
+            link.evaluate("e => e.blur()")
+            page.locator(f'[id="{anchor}"]').hover()
+            page.wait_for_timeout(250)
+            assert link.evaluate(look), anchor
+
+
+def test_motion_stops_for_who_wants_none(browser, book):
+    with looks.opened(browser, book / "notebooks/sample.html", reduced_motion="reduce") as (page, _):
+        moving = page.evaluate(
+            """() => {
+              const moves = (durations) => durations.split(",").some((one) => parseFloat(one) > 0.01);
+              return [...document.querySelectorAll("*")].filter((e) => {
+                const { scrollBehavior, transitionDuration, animationDuration } = getComputedStyle(e);
+                return scrollBehavior === "smooth" || moves(transitionDuration) || moves(animationDuration);
+              }).map((e) => e.outerHTML);
+            }"""
+        )
+        assert moving == []
+
+
+@pytest.mark.parametrize("way", ["zoom", "text"])
+@pytest.mark.parametrize("name", ["index.html", "notebooks/sample.html"])
+def test_twice_the_size_loses_nothing(browser, book, name, way):
+    """At 1200 px: the whole page enlarged (600 px of layout), or only its text."""
+    with looks.opened(browser, book / name, width=600 if way == "zoom" else 1200) as (page, report):
+        if way == "text":
+            page.evaluate("document.documentElement.style.fontSize = '200%'")
+            page.wait_for_timeout(500)
+        assert page.evaluate(looks._LOOK)["overflow"] == 0
+        cut = page.locator(
+            "main :is(p, li, h1, h2, h3, figcaption, pre, summary, button, select, label)"
+        ).evaluate_all(
+            """all => all.filter((e) => {
+              if (!e.checkVisibility() || !e.clientWidth || getComputedStyle(e).overflowX === "visible") return false;
+              return e.scrollWidth > e.clientWidth + 1 || e.scrollHeight > e.clientHeight + 1;
+            }).map((e) => e.outerHTML)"""
+        )
+        assert cut == []
+        assert report.console == []
+
+
+def tags(page: Path) -> dict[str, str]:
+    """Addresses and preview tags in the head of a page."""
+    head = page.read_text().split("</head>")[0]
+    found = dict(re.findall(r'<meta (?:property|name)="((?:og|twitter):[^"]*)" content="([^"]*)"', head))
+    return found | {
+        f"rel {rel}": at for rel, at in re.findall(r'<link rel="(canonical)" href="([^"]*)"', head)
+    }
+
+
+def test_without_an_address_no_page_has_one(book):
+    known = tags(book / "notebooks/sample.html")
+    assert known["og:title"].startswith("Sample chapter") and "Text, with a" in known["og:description"]
+    assert known["twitter:card"] == "summary_large_image"
+    assert [key for key, value in known.items() if "://" in value or key in ("og:url", "og:image")] == []
+    assert not (book / "sitemap.xml").exists()
+    assert not (book / "_static/attention-limits/preview.png").exists()
+
+
+def test_a_wrong_address_is_refused(monkeypatch):
+    for wrong in ("owner.github.io/book", "file:///book", "https://", "https://owner.github.io/?a=b"):
+        monkeypatch.setenv("ATTENTION_LIMITS_SITE", wrong)
+        with pytest.raises(ExtensionError, match="write a web address such as"):
+            extension.site()
+    for given in ("https://owner.github.io/book", "https://owner.github.io/book/"):
+        monkeypatch.setenv("ATTENTION_LIMITS_SITE", given)
+        assert extension.site() == "https://owner.github.io/book/"
+    monkeypatch.setenv("ATTENTION_LIMITS_SITE", " ")
+    assert extension.site() == ""
+
+
 # What the browser must notice: one fault each, put into a sound page.
 FAULTS = {
     "request to another host": '<script src="https://cdn.example.org/vega.js"></script>',
@@ -227,6 +508,9 @@ FAULTS = {
     "mathematics with an error": "<p><mjx-container><mjx-merror>?</mjx-merror></mjx-container></p>",
     "wider than its window": '<div style="width: 3000px">wide</div>',
     "contrast too low": '<p style="color: #999; background: #fff">faint</p>',
+    "contrast too low: 2.": '<div class="al-view"><svg><g class="mark-line">'
+    '<path d="M0,0L9,9" fill="none" stroke="#aaa"/></g></svg></div>',
+    'BUTTON. "folded"': "<details><summary>more</summary><button style='color: #999'>folded</button></details>",
     "layout shift": "<script>let n = 0;"
     "setInterval(() => document.body.style.paddingTop = (n ^= 600) + 'px', 30)</script>",
     "changes its height": '<figure class="al-figure" data-drawn="light"><div class="al-view"></div><script>'
@@ -268,13 +552,25 @@ def test_notices_come_from_the_sources_file(tmp_path):
             extension.notices(tmp_path)
 
 
-def test_a_book_without_notices_has_no_banner_and_a_wrong_reference_stops_it(tmp_path):
-    """The first page is fine; the second names a figure that does not exist, which -W makes fatal."""
+def test_a_book_at_an_address_without_notices_and_a_wrong_reference_stops_it(tmp_path):
+    """One build for three: no banner; addresses, preview and sitemap; a figure that does not exist is fatal (-W)."""
     source = write_sample(tmp_path, index=INDEX + "\n[](#fig-not-there)\n")
-    done = build(source)
+    done = build(source, site="https://owner.github.io/book")
     assert done.returncode != 0 and "fig-not-there" in done.stdout + done.stderr
-    page = tmp_path / "_build" / "html" / "notebooks" / "sample.html"
+    html = tmp_path / "_build" / "html"
+    page = html / "notebooks" / "sample.html"
     assert NOTICE[:9] not in page.read_text()
+    known = tags(page)
+    assert known["rel canonical"] == known["og:url"] == "https://owner.github.io/book/notebooks/sample.html"
+    assert known["og:image"] == "https://owner.github.io/book/_static/attention-limits/preview.png"
+    picture = (html / "_static/attention-limits/preview.png").read_bytes()
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    assert [int.from_bytes(picture[at : at + 4], "big") for at in (16, 20)] == [1200, 630]
+    places = [
+        place.text for place in ElementTree.parse(html / "sitemap.xml").iter() if place.tag.endswith("loc")
+    ]
+    pages = ("index", "notebooks/sample", "bibliography")
+    assert sorted(places) == sorted(f"https://owner.github.io/book/{page}.html" for page in pages)
 
 
 def test_one_name_for_two_figures_stops_the_build(tmp_path):

@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 import vl_convert
 from attention_limits import charts
+from attention_limits.charts.boxes import BOX
+from attention_limits.charts.theory import picked_curves
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_book import explorer, heads
@@ -72,6 +74,8 @@ def test_no_text_breaks_out_of_the_page(text):
         "figcaption",
         "span",
         "div",
+        "details",
+        "summary",
     ]
     assert page.text["figcaption"].replace("\r", "\n") == text + ""
     assert page.tags[2][1]["aria-label"] == text
@@ -178,7 +182,7 @@ def test_thirty_layers_nine_heads_six_lengths_and_three_spaces_fit():
 def drawn(chart, **signals) -> str:
     """SVG of the chart, with other start values of its drop-down lists."""
     spec = vl_convert.vegalite_to_vega(charts.figure(chart, name="fig-a-b", caption="c", alt="a").spec)
-    for signal in spec["signals"]:
+    for signal in spec.get("signals", ()):
         if signal["name"] in signals:
             signal.pop("init", None)
             signal["value"] = signals[signal["name"]]
@@ -333,7 +337,12 @@ def test_every_colour_of_a_theme_is_readable_on_its_background(theme):
     ]
     texts += [look["legend"][k] for k in ("labelColor", "titleColor")]
     assert min(contrast(colour, look["background"]) for colour in texts) >= 4.5
-    assert min(contrast(colour, look["background"]) for colour in look["range"]["category"]) >= 3
+    marks = [
+        *look["range"]["category"],
+        look["rule"]["color"],
+        *(look["axis"][k] for k in ("domainColor", "tickColor")),
+    ]
+    assert min(contrast(colour, look["background"]) for colour in marks) >= 3
 
 
 # Linear-light matrices of full protanopia and deuteranopia (Machado, Oliveira and Fernandes 2009, severity 1.0).
@@ -369,6 +378,59 @@ def test_the_first_four_line_colours_stay_apart_for_colour_blind_readers(theme, 
     colours = [lab(colour) for colour in charts.THEMES[theme]["range"]["category"][:4]]
     distances = [np.linalg.norm(a - b) for i, a in enumerate(colours) for b in colours[:i]]
     assert min(distances) >= 15
+
+
+def test_every_colour_of_the_dark_look_has_one_of_the_light_look():
+    """Paper takes them in place of it, colour by colour (figures.js)."""
+    pairs: dict[str, set[str]] = {}
+
+    def pair(dark, light):
+        if isinstance(dark, str):
+            pairs.setdefault(dark, set()).add(light)
+        elif isinstance(dark, dict | list):
+            for key in dark if isinstance(dark, dict) else range(len(dark)):
+                pair(dark[key], light[key])
+
+    pair(charts.THEMES["dark"], charts.THEMES["light"])
+    assert len(pairs) > 12 and {dark: lights for dark, lights in pairs.items() if len(lights) > 1} == {}
+
+
+def dashes_of_the_legend(svg: str) -> list[str]:
+    """The dashes of the legend's entries that are lines at least 25 px long."""
+    entries = re.findall(
+        r'role-legend-symbol.*?<path [^>]*d="M-([\d.]+),0L[\d.]+,0"[^>]*stroke-dasharray="([^"]*)"', svg
+    )
+    return [dash for half, dash in entries if float(half) > 12]
+
+
+def told_by_dashes() -> dict[str, alt.TopLevelMixin]:
+    """Every kind of chart that tells lines by dashes: those of the package, and two that notebooks make."""
+    rows = pd.DataFrame({"n": [1, 2] * 3, "y": range(6), "curve": list("aabbcc")})
+    wide = pd.DataFrame({"n": [1, 2], "kind": ["k", "k"], "a": [1, 2], "b": [2, 3], "c": [4, 6]})
+    box = pd.DataFrame(
+        {"n": [1, 2], "kind": ["k", "k"]} | {name: [1, 2] for name in BOX} | {"a": [1, 2], "b": [2, 3]}
+    )
+    own = alt.Chart(rows).encode(
+        x="n:Q", y="y:Q", color=alt.Color("curve:N", title=None), strokeDash="curve:N"
+    )
+    return {
+        "curves": charts.curves(rows, "n", "y", "curve", x_title="n", y_title="y"),
+        "explorer": explorer(series={"d": "one", "bound": "two", "high": "three"}, bands={}),
+        "picked": picked_curves(
+            wide, x="n", x_title="n", y_title="y", curves=list("abc"), pickers={"kind": "kind"}
+        ),
+        "boxes": charts.boxes(
+            box, x="n", x_title="n", y_title="y", label="box", lines=["a", "b"], pickers={"kind": "kind"}
+        ),
+        "own, with points": own.mark_line(point=True),
+        "own, in a layer": alt.layer(own.mark_line()),
+    }
+
+
+@pytest.mark.parametrize("kind", list(told_by_dashes()))
+def test_where_lines_are_told_by_dashes_the_legend_shows_them(kind):
+    shown = dashes_of_the_legend(drawn(told_by_dashes()[kind]))
+    assert len(shown) == 3 and len(set(shown)) == 3
 
 
 def test_both_themes_decide_the_same_things():

@@ -3,41 +3,78 @@
 - Vega, Vega-Lite and Vega-Embed come as one script from vl_convert and are written once into the static
   folder of the build; only pages that have a figure load them.
 - ``<figure id="fig-...">`` of :mod:`attention_limits.charts` becomes "Figure k" of its page and a target of
-  ``[](#fig-...)`` from any page.
+  ``[](#fig-...)`` from any page. Its data also lie in the build as CSV files, for readers without scripts.
+- Figures and statements (theorems, lemmas, ...) have a link to themselves, and the search knows the statements
+  by number and name.
 - Notices in ``sources.json`` of the source folder (a fallback model or text was taken) head every page.
+- Where the environment variable ATTENTION_LIMITS_SITE names the address that the book is published at, pages have
+  a canonical link and a picture for previews, and there is a sitemap. Otherwise no page knows an address.
 """
 
 from __future__ import annotations
 
+import csv
 import html
+import io
 import json
+import os
 import re
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import vl_convert
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.domains import ObjType
 from sphinx.errors import ExtensionError
+from sphinx_proof.domain import ProofDomain
 
 from .charts import THEMES
 
+SITE = "ATTENTION_LIMITS_SITE"
 _FOLDER = "attention-limits"  # inside the static folder of the build
+_OWN_FILES = ("figures.css", "figures.js", "page.css", "page.js")
 _SCRIPTS = ("vega.js", "themes.js", "figures.js")
-_FIGURE = re.compile(r'<figure id="(fig-[a-z0-9-]+)" class="al-figure"')
 _NUMBER = '<span class="al-number">'
+_FIGURE = re.compile(r'<figure id="(fig-[a-z0-9-]+)" class="al-figure"')
+_WHOLE_FIGURE = re.compile(
+    _FIGURE.pattern
+    + r'.*?<script type="application/json" class="al-spec">(.*?)</script>.*?(?=</figcaption>)',
+    re.S,
+)
+_STATEMENT = re.compile(
+    r'<div class="proof (?!admonition")[^"]*" id="([^"]+)">\s*<p class="admonition-title"[^>]*>.*?(?=</p>)',
+    re.S,
+)
+_CODE = re.compile(
+    r'(<div class="highlight-[\w-]+ notranslate"><div class="highlight"><pre><span></span>)(.*?)(?=</pre>)',
+    re.S,
+)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect the extension; called by Sphinx."""
+    app.setup_extension("sphinx_proof")
+    app.add_domain(Statements, override=True)
+    app.setup_extension("sphinxext.opengraph")
+    if site():
+        app.setup_extension("sphinx_sitemap")
     app.connect("config-inited", show_notices)
+    app.connect("config-inited", tell_site)
     app.connect("builder-inited", write_static_files)
     app.connect("doctree-read", number_figures)
+    app.connect("doctree-read", name_statements)
     app.connect("html-page-context", load_scripts)
+    app.connect("html-page-context", finish_body)
+    app.connect("html-page-context", drop_addresses, priority=900)  # after the tags are there
     app.set_html_assets_policy("always")  # a caption may hold the only mathematics of its page
-    app.add_css_file(f"{_FOLDER}/figures.css")
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    for name in ("figures.css", "page.css"):
+        app.add_css_file(f"{_FOLDER}/{name}")
+    app.add_js_file(f"{_FOLDER}/page.js", loading_method="defer")
+    return {"version": "2", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def notices(folder: Path) -> list[str]:
@@ -73,12 +110,15 @@ def write_static_files(app: Sphinx) -> None:
     folder = Path(app.outdir) / "_static" / _FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     own = resources.files(__package__).joinpath("static")
-    files = {name: own.joinpath(name).read_text(encoding="utf-8") for name in ("figures.js", "figures.css")}
+    files = {name: own.joinpath(name).read_text(encoding="utf-8") for name in _OWN_FILES}
     files["themes.js"] = f"window.attentionLimitsThemes = {json.dumps(THEMES)};\n"
     # The bundle declares hundreds of short names; a function of its own keeps them from other scripts.
     files["vega.js"] = "(function () {\n" + vl_convert.javascript_bundle() + "\n})();\n"
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
+    if site():
+        picture = own.joinpath("preview.json").read_text(encoding="utf-8")
+        (folder / "preview.png").write_bytes(vl_convert.vegalite_to_png(picture))
 
 
 def number_figures(app: Sphinx, doctree: nodes.document) -> None:
@@ -97,6 +137,108 @@ def number_figures(app: Sphinx, doctree: nodes.document) -> None:
         domain.labels[name] = (app.env.docname, name, f"Figure {count}")
         text = node.astext().replace(_NUMBER, f"{_NUMBER}Figure {count}. ", 1)
         node.replace_self(nodes.raw("", text, **node.attributes))
+
+
+class Statements(ProofDomain):
+    """Theorems and their like as :mod:`sphinx_proof` has them, and known to the search by number and name."""
+
+    def __init__(self, env: Any) -> None:
+        super().__init__(env)
+        self.object_types = {kind: ObjType(kind, "ref") for kind in self.directives}
+
+    def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
+        """What Sphinx asks of a domain: (label, number and name, kind, page, anchor, priority)."""
+        for label, found in getattr(self.env, "proof_list", {}).items():
+            numbers = self.env.toc_fignumbers.get(found["docname"], {}).get(found["countertype"], {})
+            number = ".".join(map(str, numbers.get(label, ())))
+            name = f"{found['realtype'].title()} {number}{found.get('title', '')}"
+            yield label, name, found["realtype"], found["docname"], label, 1
+
+
+def name_statements(app: Sphinx, doctree: nodes.document) -> None:
+    """Note the title of each statement of one page, which sphinx_proof does not."""
+    known = getattr(app.env, "proof_list", {})
+    for node in doctree.findall(nodes.Element):
+        if node.get("label") in known and "realtype" in node:
+            known[node["label"]]["title"] = node[0].astext()
+
+
+def finish_body(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    """Links to themselves for figures and statements, data files of figures, and lines of code that can wrap."""
+    if doctree is None:
+        return
+
+    def captioned(found: re.Match) -> str:
+        links = []
+        for number, table in enumerate(json.loads(found.group(2))["tables"].values(), 1):
+            path = f"{_FOLDER}/data/{found.group(1)}-{number}.csv"
+            target = Path(app.outdir, "_static", path)
+            target.parent.mkdir(exist_ok=True)
+            target.write_text(_csv(table), encoding="utf-8", newline="")
+            links.append(f'<a href="{context["pathto"]("_static/" + path, 1)}">Data {number} (CSV)</a>')
+        return f"{found.group()}{_link(found.group(1), 'figure')}<noscript> {' '.join(links)}</noscript>"
+
+    body = _WHOLE_FIGURE.sub(captioned, context["body"])
+    body = _STATEMENT.sub(lambda found: found.group() + _link(found.group(1), "statement"), body)
+    body = body.replace(' id="proof-content"', "").replace(
+        ' id="proof"', ""
+    )  # sphinx_proof gives these to all
+    context["body"] = _CODE.sub(lambda found: found.group(1) + _lines(found.group(2)), body)
+
+
+def _link(anchor: str, kind: str) -> str:
+    """The mark, seen on hover and focus, that headings have as well."""
+    return f'<a class="headerlink" href="#{anchor}" title="Link to this {kind}">#</a>'
+
+
+def _csv(table: dict[str, list]) -> str:
+    """One table of a figure in the form that its download has."""
+    text = io.StringIO(newline="")
+    csv.writer(text).writerows([table["columns"], *table["rows"]])
+    return text.getvalue()
+
+
+def _lines(code: str) -> str:
+    """Highlighted code with each line in an element that knows its indentation, so that it wraps below itself."""
+    lines = []
+    for line in code.splitlines(keepends=True):
+        words = html.unescape(re.sub(r"<[^>]*>", "", line))
+        indent = len(words) - len(words.lstrip(" "))
+        lines.append(f'<span class="al-line" style="--indent:{indent}">{line}</span>')
+    return "".join(lines)
+
+
+def site() -> str:
+    """The address that the book is published at, ending in a slash, from ATTENTION_LIMITS_SITE; "" where it is unset.
+
+    Raises ExtensionError for what is no web address.
+    """
+    given = os.environ.get(SITE, "").strip()
+    parts = urlsplit(given)
+    if given and (parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment):
+        raise ExtensionError(
+            f"{SITE} is {given!r}; write a web address such as https://owner.github.io/book/"
+        )
+    return given.rstrip("/") + "/" if given else ""
+
+
+def tell_site(app: Sphinx, config: Any) -> None:
+    """Settings of canonical links, previews and the sitemap, all from the one address."""
+    address = site()
+    config.ogp_social_cards = {"enable": False}  # they need matplotlib
+    config.ogp_custom_meta_tags = ['<meta name="twitter:card" content="summary_large_image" />']
+    config.html_baseurl = config.ogp_site_url = address
+    if address:
+        config.ogp_image = f"{address}_static/{_FOLDER}/preview.png"
+        config.ogp_image_alt = config.project
+        config.sitemap_url_scheme = "{link}"
+        config.sitemap_excludes = ["search.html", "genindex.html", "prf-prf.html"]
+
+
+def drop_addresses(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
+    """No address of the page in its preview where none is known: the protocol wants whole ones."""
+    if not site():
+        context["metatags"] = re.sub(r'<meta property="og:url"[^>]*>\n?', "", context["metatags"])
 
 
 def load_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:

@@ -42,7 +42,7 @@ def boxes(
     place = alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0))
     look = {
         "scale": alt.Scale(domain=[label, *lines]),
-        "legend": alt.Legend(title=None, columns=2, symbolType="stroke", symbolSize=300, labelLimit=320),
+        "legend": alt.Legend(title=None, columns=2, labelLimit=320),
     }
     tooltip = [alt.Tooltip(f"{x}:O", title=x_title)]
     tooltip += [alt.Tooltip(f"{name}:Q", format=".4g") for name in BOX]

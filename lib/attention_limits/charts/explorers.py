@@ -96,9 +96,7 @@ def curves(
         _check_positive(rows, [y, *(band or ())])
     rows = rows[columns]
     focus = alt.selection_point(name="focus", fields=[colour], bind="legend")
-    legend = alt.Legend(
-        title=colour_title or None, symbolType="stroke", symbolSize=300, symbolStrokeWidth=2.5
-    )
+    legend = alt.Legend(title=colour_title or None)
     shade = alt.Color(f"{colour}:N", sort=None, legend=legend)
     base = alt.Chart(rows).encode(x=_x_axis(x, x_title, sorted(rows[x].unique().tolist()), log_x))
     y_axis = alt.Y(f"{y}:Q", title=y_title, scale=_scale(log_y))
@@ -193,10 +191,7 @@ def _lines(
         columns=1,
         title=None,
         labelLimit=320,
-        symbolType="stroke",
         symbolOpacity=1,
-        symbolStrokeWidth=2.5,
-        symbolSize=300,
     )
     look = {"scale": alt.Scale(domain=list(series.values())), "legend": legend}
     layers = []

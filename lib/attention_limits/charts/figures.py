@@ -6,7 +6,7 @@ import html
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
@@ -19,6 +19,9 @@ THEMES: dict[str, Any] = json.loads(
 VEGALITE_MIME = f"application/vnd.vegalite.v{altair.SCHEMA_VERSION.lstrip('v').split('.')[0]}+json"
 MAX_ROWS = 5000  # Altair's own limit; a page with more is heavy, so a caller aggregates first
 _DIGITS = 5  # significant digits kept in a page; far below what a reader can see in a figure
+# As many dashes as the themes have colours, and legend entries that are long enough to show them.
+_DASHES = [[1, 0], [8, 3], [2, 3], [9, 3, 2, 3], [5, 5], [14, 4], [5, 2, 2, 2, 2, 2]]
+_DASH_LEGEND = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2.5, "clipHeight": 14}
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -32,7 +35,7 @@ class Figure:
     alt: str
 
     def to_html(self) -> str:
-        """The figure as HTML that waits for figures.js; without scripts it still shows its caption."""
+        """The figure as HTML that waits for figures.js; without scripts it shows its alt text and its caption."""
         tables = self.spec.get("datasets", {})
         content = {
             "spec": {key: part for key, part in self.spec.items() if key != "datasets"},
@@ -43,11 +46,11 @@ class Figure:
             f'<figure id="{self.name}" class="al-figure" style="--wide:{wide}px;--narrow:{narrow}px">\n'
             f'<div class="al-controls" style="--rows:{math.ceil(_controls(self.spec) / 3)}"></div>\n'
             f'<div class="al-view" role="img" aria-label="{html.escape(self.alt)}">'
-            '<p class="al-wait">This interactive figure is drawn by the scripts of the book. '
-            "Its finding is in the caption below.</p></div>\n"
+            f'<p class="al-wait">Drawn by the scripts of the book: {html.escape(self.alt)}</p></div>\n'
             f'<script type="application/json" class="al-spec">{_script_json(content)}</script>\n'
             '<figcaption class="tex2jax_process"><span class="al-number"></span>'
-            f'{html.escape(self.caption)}</figcaption>\n<div class="al-downloads"></div>\n</figure>'
+            f'{html.escape(self.caption)}</figcaption>\n<div class="al-downloads"></div>\n'
+            '<details class="al-data"><summary>Data as a table</summary></details>\n</figure>'
         )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
@@ -104,10 +107,37 @@ def _spec(chart: altair.TopLevelMixin, name: str) -> dict[str, Any]:
             f"figure {name}: more than {MAX_ROWS} rows of data; aggregate or thin them before drawing"
         ) from error
     spec.get("config", {}).pop("view", None)
+    _show_dashes(spec)
     for rows in spec.get("datasets", {}).values():
         for row in rows:
             row.update((key, _rounded(value)) for key, value in row.items() if isinstance(value, float))
     return spec
+
+
+def _show_dashes(spec: dict[str, Any]) -> None:
+    """Give every field that is told by dashes the same dashes and a legend that shows them."""
+    encodings = list(_encodings(spec))
+    dashed = {
+        encoding["strokeDash"]["field"] for encoding in encodings if "field" in encoding.get("strokeDash", {})
+    }
+    for encoding in encodings:
+        for channel in ("color", "strokeDash"):
+            told = encoding.get(channel, {})
+            if told.get("field") in dashed and told.get("legend", {}) is not None:
+                told["legend"] = told.get("legend", {}) | _DASH_LEGEND
+            if channel == "strokeDash" and "field" in told:
+                told["scale"] = {"range": _DASHES} | told.get("scale", {})
+
+
+def _encodings(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every encoding of a specification, those of its layers and panels included."""
+    if "encoding" in part:
+        yield part["encoding"]
+    for inner in ("layer", "hconcat", "vconcat", "concat"):
+        for child in part.get(inner, ()):
+            yield from _encodings(child)
+    if isinstance(part.get("spec"), Mapping):
+        yield from _encodings(part["spec"])
 
 
 def _rounded(value: float) -> float | int:

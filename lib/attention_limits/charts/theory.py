@@ -115,7 +115,7 @@ def picked_curves(
     base = base.transform_filter("isValid(datum.value)").transform_calculate(curve=f"{labels}[datum.field]")
     look = {
         "scale": alt.Scale(domain=list(curves)),
-        "legend": alt.Legend(title=None, columns=3, symbolType="stroke", symbolSize=300),
+        "legend": alt.Legend(title=None, columns=3),
     }
     y_scale = {"type": "log"} if log_y else {}
     if y_domain:

@@ -1,10 +1,11 @@
 // Draws every <figure class="al-figure"> with Vega-Embed: fitted to its column, in the theme of the page, with
-// drop-down lists above it and downloads below. The look is in themes.json, which attention_limits.book puts into
-// window.attentionLimitsThemes; the figures are made by attention_limits.charts.
+// drop-down lists above it, and downloads and a table of the data below. The look is in themes.json, which
+// attention_limits.book puts into window.attentionLimitsThemes; the figures are made by attention_limits.charts.
 (function () {
   "use strict";
   const STACK_BELOW = 560; // px; the same number is the container query of figures.css
   const figures = [];
+  let onPaper = null; // what was coloured for paper, with the colours it had; null while nothing is printed
 
   function currentTheme() {
     const set = document.documentElement.dataset.theme;
@@ -91,6 +92,7 @@
 
   // One drawing at a time; a change during a drawing leads to one more.
   async function refresh(figure) {
+    if (onPaper) return; // the page has its own width back afterwards
     if (figure.busy) { figure.again = true; return; }
     figure.busy = true;
     try {
@@ -144,18 +146,77 @@
     button("PNG", async () => save(name + ".png", await figure.result.view.toImageURL("png", 2)));
   }
 
+  // The data as tables, made when they are asked for: thousands of rows cost time.
+  function addTable(figure) {
+    const folding = figure.element.querySelector(".al-data");
+    const cell = (kind, text, row) => {
+      const made = row.appendChild(document.createElement(kind));
+      made.textContent = text ?? "";
+      if (kind === "th") made.scope = "col";
+    };
+    const fill = () => Object.values(figure.tables).forEach((table, i, all) => {
+      const box = folding.appendChild(document.createElement("div"));
+      const title = "Data " + (all.length > 1 ? i + 1 + " " : "") + "of " + figure.label;
+      Object.assign(box, { className: "al-table", tabIndex: 0, role: "region", ariaLabel: title });
+      const made = box.appendChild(document.createElement("table"));
+      made.createCaption().textContent = `${title}, ${table.rows.length} rows`;
+      table.columns.forEach((name) => cell("th", name, made.tHead?.rows[0] ?? made.createTHead().insertRow()));
+      const body = made.createTBody();
+      for (const values of table.rows) {
+        const row = body.insertRow();
+        values.forEach((value) => cell("td", value, row));
+      }
+    });
+    folding.addEventListener("toggle", fill, { once: true });
+  }
+
+  // Paper is white: a figure in the dark look gets, colour by colour, those of the light one.
+  function takePaper() {
+    const { light, dark } = window.attentionLimitsThemes;
+    const colours = new Map();
+    const pair = (from, to) => {
+      if (typeof from === "string") colours.set(from, to);
+      else if (from) Object.keys(from).forEach((key) => pair(from[key], to[key]));
+    };
+    pair(dark, light);
+    onPaper = [];
+    for (const figure of figures.filter((figure) => figure.theme === "dark")) {
+      for (const mark of figure.view.querySelectorAll("svg [fill], svg [stroke]")) {
+        for (const part of ["fill", "stroke"]) {
+          const colour = mark.getAttribute(part);
+          if (!colours.has(colour)) continue;
+          onPaper.push([mark, part, colour]);
+          mark.setAttribute(part, colours.get(colour));
+        }
+      }
+    }
+  }
+
+  function leavePaper() {
+    onPaper.forEach(([mark, part, colour]) => mark.setAttribute(part, colour));
+    onPaper = null;
+    figures.forEach(refit); // the window may have changed meanwhile
+  }
+
+  function refit(figure) {
+    const width = figure.view.getBoundingClientRect().width;
+    if (figure.width !== undefined && Math.abs(width - figure.width) > 2) refresh(figure);
+  }
+
   function start() {
     for (const element of document.querySelectorAll("figure.al-figure")) {
       const { spec, tables } = JSON.parse(element.querySelector(".al-spec").textContent);
       const [view, controls] = [".al-view", ".al-controls"].map((part) => element.querySelector(part));
-      const figure = { element, view, controls, spec, tables };
+      const label = element.querySelector(".al-number").textContent.replace(/\.\s*$/, "") || "this figure";
+      const figure = { element, view, controls, spec, tables, label };
       figures.push(figure);
       addDownloads(figure);
+      addTable(figure);
       refresh(figure);
-      new ResizeObserver(() => {
-        if (figure.width !== undefined && Math.abs(view.getBoundingClientRect().width - figure.width) > 2) refresh(figure);
-      }).observe(view);
+      new ResizeObserver(() => refit(figure)).observe(view);
     }
+    document.documentElement.addEventListener("paper:begin", takePaper);
+    document.documentElement.addEventListener("paper:end", leavePaper);
     const recolour = () => figures.forEach((figure) => figure.theme !== currentTheme() && refresh(figure));
     new MutationObserver(recolour).observe(document.documentElement, { attributeFilter: ["data-theme"] });
     window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
