@@ -206,7 +206,7 @@ _LOOK = r"""
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node; (node = walk.nextNode()); ) {
     const text = node.textContent.trim(), e = node.parentElement;
-    if (!text || !shown(e) || e.closest("script, style, noscript, mjx-container, .headerlink")) continue;
+    if (!text || !shown(e) || e.closest("script, style, noscript, mjx-container")) continue;
     const tex = /\\[()\[\]]|\$\$|\$[^$]*\\[a-z]+[^$]*\$/.test(text);
     if (tex && !e.closest("pre, code")) raw.push(text.slice(0, 80));
     const style = getComputedStyle(e), svg = e.closest("svg");

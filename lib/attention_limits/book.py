@@ -146,13 +146,17 @@ class Statements(ProofDomain):
         super().__init__(env)
         self.object_types = {kind: ObjType(kind, "ref") for kind in self.directives}
 
+    def get_type_name(self, type: ObjType, primary: bool = False) -> str:
+        """The kind alone, as the search shows it."""
+        return type.lname
+
     def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
-        """What Sphinx asks of a domain: (label, number and name, kind, page, anchor, priority)."""
+        """What Sphinx asks of a domain: (name, name to show, kind, page, anchor, 0 for what is to come first)."""
         for label, found in getattr(self.env, "proof_list", {}).items():
             numbers = self.env.toc_fignumbers.get(found["docname"], {}).get(found["countertype"], {})
             number = ".".join(map(str, numbers.get(label, ())))
             name = f"{found['realtype'].title()} {number}{found.get('title', '')}"
-            yield label, name, found["realtype"], found["docname"], label, 1
+            yield name, name, found["realtype"], found["docname"], label, 0
 
 
 def name_statements(app: Sphinx, doctree: nodes.document) -> None:
@@ -188,7 +192,8 @@ def finish_body(app: Sphinx, pagename: str, templatename: str, context: dict, do
 
 def _link(anchor: str, kind: str) -> str:
     """The mark, seen on hover and focus, that headings have as well."""
-    return f'<a class="headerlink" href="#{anchor}" title="Link to this {kind}">#</a>'
+    words = f"Link to this {kind}"
+    return f'<a class="headerlink" href="#{anchor}" title="{words}" aria-label="{words}">#</a>'
 
 
 def _csv(table: dict[str, list]) -> str:
@@ -237,7 +242,7 @@ def tell_site(app: Sphinx, config: Any) -> None:
 
 def drop_addresses(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     """No address of the page in its preview where none is known: the protocol wants whole ones."""
-    if not site():
+    if "metatags" in context and not site():
         context["metatags"] = re.sub(r'<meta property="og:url"[^>]*>\n?', "", context["metatags"])
 
 

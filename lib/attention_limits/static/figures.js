@@ -54,8 +54,10 @@
     if (width < STACK_BELOW) narrowLegends(spec, width);
     spec.datasets = Object.fromEntries(Object.entries(figure.tables).map(([name, t]) => [name, expand(t)]));
     const config = structuredClone(window.attentionLimitsThemes[currentTheme()]);
+    spec.description = figure.alt;
     config.legend.columns = width < STACK_BELOW ? 1 : Math.floor(width / 230);
     const result = await vegaEmbed(figure.view, spec, { actions: false, renderer: "svg", config, bind: figure.controls });
+    figure.view.setAttribute("role", "img"); // hundreds of marks are no way to hear the data: there is the table
     // Vega-Lite binds the last parameter first; the lists stand in the order in which the chart declares them.
     [...figure.controls.querySelectorAll(".vega-bind")].reverse().forEach((list) => list.parentElement.append(list));
     return result;
@@ -208,7 +210,7 @@
       const { spec, tables } = JSON.parse(element.querySelector(".al-spec").textContent);
       const [view, controls] = [".al-view", ".al-controls"].map((part) => element.querySelector(part));
       const label = element.querySelector(".al-number").textContent.replace(/\.\s*$/, "") || "this figure";
-      const figure = { element, view, controls, spec, tables, label };
+      const figure = { element, view, controls, spec, tables, label, alt: view.getAttribute("aria-label") };
       figures.push(figure);
       addDownloads(figure);
       addTable(figure);
