@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import csv
 import html
-import io
 import json
 import os
 import re
@@ -32,27 +31,15 @@ from sphinx.domains import ObjType
 from sphinx.errors import ExtensionError
 from sphinx_proof.domain import ProofDomain
 
+from . import markup
 from .charts import THEMES
+from .markup import FIGURE
 
 SITE = "ATTENTION_LIMITS_SITE"
 _FOLDER = "attention-limits"  # inside the static folder of the build
 _OWN_FILES = ("figures.css", "figures.js", "page.css", "page.js")
 _SCRIPTS = ("vega.js", "themes.js", "figures.js")
 _NUMBER = '<span class="al-number">'
-_FIGURE = re.compile(r'<figure id="(fig-[a-z0-9-]+)" class="al-figure"')
-_WHOLE_FIGURE = re.compile(
-    _FIGURE.pattern
-    + r'.*?<script type="application/json" class="al-spec">(.*?)</script>.*?(?=</figcaption>)',
-    re.S,
-)
-_STATEMENT = re.compile(
-    r'<div class="proof (?!admonition")[^"]*" id="([^"]+)">\s*<p class="admonition-title"[^>]*>.*?(?=</p>)',
-    re.S,
-)
-_CODE = re.compile(
-    r'(<div class="highlight-[\w-]+ notranslate"><div class="highlight"><pre><span></span>)(.*?)(?=</pre>)',
-    re.S,
-)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -126,7 +113,7 @@ def number_figures(app: Sphinx, doctree: nodes.document) -> None:
     domain = app.env.get_domain("std")
     count = 0
     for node in list(doctree.findall(nodes.raw)):
-        found = _FIGURE.search(node.astext())
+        found = FIGURE.search(node.astext())
         if node.get("format") != "html" or not found:
             continue
         count += 1
@@ -168,49 +155,20 @@ def name_statements(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def finish_body(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
-    """Links to themselves for figures and statements, data files of figures, and lines of code that can wrap."""
+    """What :mod:`attention_limits.markup` adds to a page; the data of its figures go into the static folder."""
     if doctree is None:
         return
 
-    def captioned(found: re.Match) -> str:
-        links = []
-        for number, table in enumerate(json.loads(found.group(2))["tables"].values(), 1):
-            path = f"{_FOLDER}/data/{found.group(1)}-{number}.csv"
-            target = Path(app.outdir, "_static", path)
-            target.parent.mkdir(exist_ok=True)
-            target.write_text(_csv(table), encoding="utf-8", newline="")
-            links.append(f'<a href="{context["pathto"]("_static/" + path, 1)}">Data {number} (CSV)</a>')
-        return f"{found.group()}{_link(found.group(1), 'figure')}<noscript> {' '.join(links)}</noscript>"
+    def save(name: str, table: dict[str, list]) -> str:
+        path = f"_static/{_FOLDER}/data/{name}.csv"
+        target = Path(app.outdir, path)
+        target.parent.mkdir(exist_ok=True)
+        with target.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([table["columns"], *table["rows"]])
+        return context["pathto"](path, 1)
 
-    body = _WHOLE_FIGURE.sub(captioned, context["body"])
-    body = _STATEMENT.sub(lambda found: found.group() + _link(found.group(1), "statement"), body)
-    body = body.replace(' id="proof-content"', "").replace(
-        ' id="proof"', ""
-    )  # sphinx_proof gives these to all
-    context["body"] = _CODE.sub(lambda found: found.group(1) + _lines(found.group(2)), body)
-
-
-def _link(anchor: str, kind: str) -> str:
-    """The mark, seen on hover and focus, that headings have as well."""
-    words = f"Link to this {kind}"
-    return f'<a class="headerlink" href="#{anchor}" title="{words}" aria-label="{words}">#</a>'
-
-
-def _csv(table: dict[str, list]) -> str:
-    """One table of a figure in the form that its download has."""
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows([table["columns"], *table["rows"]])
-    return text.getvalue()
-
-
-def _lines(code: str) -> str:
-    """Highlighted code with each line in an element that knows its indentation, so that it wraps below itself."""
-    lines = []
-    for line in code.splitlines(keepends=True):
-        words = html.unescape(re.sub(r"<[^>]*>", "", line))
-        indent = len(words) - len(words.lstrip(" "))
-        lines.append(f'<span class="al-line" style="--indent:{indent}">{line}</span>')
-    return "".join(lines)
+    body = markup.with_room(markup.with_lines(markup.with_links(context["body"])))
+    context["body"] = markup.with_data(body, save)
 
 
 def site() -> str:
@@ -253,7 +211,7 @@ def load_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, d
     settings, when loaded twice, are an error in the console.
     """
     context["script_files"][:] = [s for s in context["script_files"] if not _is_thebe(s)]
-    if doctree is None or not any(_FIGURE.search(node.astext()) for node in doctree.findall(nodes.raw)):
+    if doctree is None or not any(FIGURE.search(node.astext()) for node in doctree.findall(nodes.raw)):
         return
     for name in _SCRIPTS:
         app.add_js_file(f"{_FOLDER}/{name}", loading_method="defer")

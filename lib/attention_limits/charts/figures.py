@@ -22,6 +22,7 @@ _DIGITS = 5  # significant digits kept in a page; far below what a reader can se
 # As many dashes as the themes have colours, and legend entries that are long enough to show them.
 _DASHES = [[1, 0], [8, 3], [2, 3], [9, 3, 2, 3], [5, 5], [14, 4], [5, 2, 2, 2, 2, 2]]
 _DASH_LEGEND = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2.5, "clipHeight": 14}
+_TOLD_BY_LEGEND = ("color", "fill", "stroke", "strokeDash", "shape", "size", "opacity")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -41,7 +42,7 @@ class Figure:
             "spec": {key: part for key, part in self.spec.items() if key != "datasets"},
             "tables": {key: _columns(rows) for key, rows in tables.items()},
         }
-        wide, narrow = _heights(self.spec)
+        wide, narrow = _heights(self.spec, tables)
         return (
             f'<figure id="{self.name}" class="al-figure" style="--wide:{wide}px;--narrow:{narrow}px">\n'
             f'<div class="al-controls" style="--rows:{math.ceil(_controls(self.spec) / 3)}"></div>\n'
@@ -121,12 +122,14 @@ def _show_dashes(spec: dict[str, Any]) -> None:
         encoding["strokeDash"]["field"] for encoding in encodings if "field" in encoding.get("strokeDash", {})
     }
     for encoding in encodings:
-        for channel in ("color", "strokeDash"):
-            told = encoding.get(channel, {})
-            if told.get("field") in dashed and told.get("legend", {}) is not None:
-                told["legend"] = told.get("legend", {}) | _DASH_LEGEND
-            if channel == "strokeDash" and "field" in told:
-                told["scale"] = {"range": _DASHES} | told.get("scale", {})
+        colour, dash = encoding.get("color", {}), encoding.get("strokeDash", {})
+        if dash.get("field") == colour.get("field") and "legend" in colour:
+            dash.setdefault("legend", colour["legend"])  # one legend for both
+        for channel in (colour, dash):
+            if channel.get("field") in dashed and channel.get("legend", {}) is not None:
+                channel["legend"] = channel.get("legend", {}) | _DASH_LEGEND
+        if "field" in dash:
+            dash["scale"] = {"range": _DASHES} | dash.get("scale", {})
 
 
 def _encodings(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -159,31 +162,41 @@ def _script_json(content: Any) -> str:
     return text
 
 
-def _heights(spec: Mapping[str, Any]) -> tuple[int, int]:
+def _heights(spec: Mapping[str, Any], tables: Mapping[str, Any]) -> tuple[int, int]:
     """Pixels to keep free before drawing, in a wide and in a narrow container (panels stacked)."""
     panels = spec.get("hconcat") or spec.get("vconcat")
     if not panels:
         own = spec.get("height", 300)
         own = own if isinstance(own, int) else 300
-        return own + _surroundings(spec, stacked=False), own + _surroundings(spec, stacked=True)
-    wide, narrow = zip(*(_heights(panel) for panel in panels), strict=True)
+        rows = tables.get((spec.get("data") or {}).get("name"), ())
+        wide, narrow = (
+            48 + _legend(spec, rows, columns) + (18 if "title" in spec else 0) for columns in (2, 1)
+        )
+        return own + wide, own + narrow
+    panels = [{"data": spec.get("data"), **panel} for panel in panels]
+    wide, narrow = zip(*(_heights(panel, tables) for panel in panels), strict=True)
     gaps = spec.get("spacing", 20) * (len(panels) - 1)
     return max(wide) if "hconcat" in spec else sum(wide) + gaps, sum(narrow) + gaps
 
 
-def _surroundings(spec: Mapping[str, Any], stacked: bool) -> int:
-    """Pixels that the axis, the title and the highest legend of one panel take in the themes' font sizes.
+def _legend(spec: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], columns: int) -> int:
+    """Pixels of the highest legend of one panel, in the themes' font sizes.
 
-    In a narrow container figures.js makes every legend one list.
+    In a narrow container, where ``columns`` is 1, figures.js makes every legend one list.
     """
-    legends = [40]
-    for layer in [spec, *spec.get("layer", [])]:
-        for channel in layer.get("encoding", {}).values():
-            legend = channel.get("legend", {}) if isinstance(channel, Mapping) else None
-            entries = ((channel.get("scale") or {}).get("domain") or []) if legend is not None else []
-            if stacked or (legend or {}).get("columns") == 1:
-                legends.append(18 * len(entries) + 8)
-    return 52 + max(legends) + (24 if "title" in spec else 0)
+    highest = 0
+    for encoding in _encodings(spec):
+        for channel in (encoding[name] for name in _TOLD_BY_LEGEND if "field" in encoding.get(name, {})):
+            if (legend := channel.get("legend", {})) is None:
+                continue
+            title = 17 if legend.get("title", channel.get("title", channel["field"])) else 0
+            entries = (channel.get("scale") or {}).get("domain") or {
+                row.get(channel["field"]) for row in rows
+            }
+            lines = math.ceil(len(entries) / (legend.get("columns", columns) if columns > 1 else 1))
+            shades = channel.get("type") == "quantitative"
+            highest = max(highest, title + (40 if shades else 15 + 17 * lines))
+    return highest
 
 
 def _controls(spec: Mapping[str, Any]) -> int:
