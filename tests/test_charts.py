@@ -345,6 +345,26 @@ def test_every_colour_of_a_theme_is_readable_on_its_background(theme):
     assert min(contrast(colour, look["background"]) for colour in marks) >= 3
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_points_coloured_by_a_number_are_readable_at_both_ends(theme):
+    look = charts.THEMES[theme]
+    rows = pd.DataFrame({"n": range(9), "y": range(9)})
+    chart = alt.Chart(rows).mark_point().encode(x="n:Q", y="y:Q", color="y:Q")
+    spec = charts.figure(chart, name="fig-a-b", caption="c", alt="a").spec | {"config": look}
+    svg = vl_convert.vegalite_to_svg(spec)
+    drawn = re.findall(
+        r'aria-roledescription="point"[^>]*fill="rgb\((\d+), (\d+), (\d+)\)"[^>]* opacity="([\d.]+)"', svg
+    )
+    behind = [int(look["background"][i : i + 2], 16) for i in (1, 3, 5)]
+    seen = [
+        [float(part[3]) * int(c) + (1 - float(part[3])) * b for c, b in zip(part, behind, strict=False)]
+        for part in drawn
+    ]
+    colours = ["#" + "".join(f"{round(value):02x}" for value in colour) for colour in seen]
+    assert len(colours) == 9
+    assert min(contrast(colour, look["background"]) for colour in colours) >= 3
+
+
 # Linear-light matrices of full protanopia and deuteranopia (Machado, Oliveira and Fernandes 2009, severity 1.0).
 BLINDNESS = {
     "normal": np.eye(3),

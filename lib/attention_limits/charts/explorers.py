@@ -191,7 +191,6 @@ def _lines(
         columns=1,
         title=None,
         labelLimit=320,
-        symbolOpacity=1,
     )
     look = {"scale": alt.Scale(domain=list(series.values())), "legend": legend}
     layers = []

@@ -60,7 +60,7 @@ def selection_circle(points: pd.DataFrame, *, temperature: float = 1.0, number: 
     note = one.transform_calculate(text="'told apart: ' + datum.told + ' of ' + number")
     layers = [
         edge.mark_line(strokeWidth=1.5, clip=True).encode(**_plane("b1", "b2"), order="angle:Q"),
-        base.mark_point(filled=False, size=25, opacity=0.5, clip=True).encode(
+        base.mark_point(filled=False, size=25, opacity=0.75, clip=True).encode(
             **_plane("x1", "x2"), color=_kind()
         ),
         base.mark_point(filled=True, size=90, opacity=0.9, clip=True).encode(

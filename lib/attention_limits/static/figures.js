@@ -49,6 +49,14 @@
     return spec.hconcat && width >= STACK_BELOW ? spec.hconcat.length : 1;
   }
 
+  // Signals with a list or slider, in the order in which the chart declares them; those of the picked mark are last.
+  function orderOf(params) {
+    const bound = params.filter((param) => param.bind && typeof param.bind === "object");
+    const own = bound.filter((param) => param.bind.input).map((param) => param.name);
+    const picks = bound.filter((param) => !param.bind.input);
+    return [...own, ...picks.flatMap((param) => Object.keys(param.bind).map((field) => `${param.name}_${field}`))];
+  }
+
   async function embed(figure, width, frame) {
     const spec = fit(structuredClone(figure.spec), width, frame);
     if (width < STACK_BELOW) narrowLegends(spec, width);
@@ -58,8 +66,10 @@
     config.legend.columns = width < STACK_BELOW ? 1 : Math.floor(width / 230);
     const result = await vegaEmbed(figure.view, spec, { actions: false, renderer: "svg", config, bind: figure.controls });
     figure.view.setAttribute("role", "img"); // hundreds of marks are no way to hear the data: there is the table
-    // Vega-Lite binds the last parameter first; the lists stand in the order in which the chart declares them.
-    [...figure.controls.querySelectorAll(".vega-bind")].reverse().forEach((list) => list.parentElement.append(list));
+    orderOf(figure.spec.params ?? []).forEach((name) => {
+      const list = figure.controls.querySelector(`[name="${name}"]`)?.closest(".vega-bind");
+      list?.parentElement.append(list);
+    });
     return result;
   }
 
