@@ -66,6 +66,9 @@ class Report:
         if self.growth > 30:
             found.append(f"a figure changes its height by {self.growth:.0f} px when it is drawn")
         found += [f"contrast too low: {text}" for text in self.faint]
+        own = sum(size for file, size in self.loaded.items() if "_static" not in Path(file).parts)
+        if own > 2_000_000:
+            found.append(f"{own / 1e6:.1f} MB to load beside what all pages share; 2 MB is the limit")
         return [f"{self.path.name}: {line}" for line in found]
 
 
