@@ -154,7 +154,7 @@ def open_page(browser, path: Path, *, screenshot: Path | None = None, **window) 
     with opened(browser, path, **window) as (page, report):
         if screenshot:
             page.screenshot(path=screenshot, full_page=True)
-        for name, value in page.evaluate(_LOOK).items():
+        for name, value in page.evaluate(LOOK).items():
             setattr(report, name, value)
     return report
 
@@ -181,7 +181,7 @@ async () => {
 }
 """
 
-_LOOK = r"""
+LOOK = r"""
 () => {
   const shown = (e) => e && e.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true });
   const parse = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
@@ -202,8 +202,9 @@ _LOOK = r"""
     const alpha = colour[3] ?? 1;
     return colour.slice(0, 3).map((v, i) => alpha * v + (1 - alpha) * behind[i]);
   };
-  const growth = Math.max(0, ...window.figureHeights().map((h, i) => Math.abs(h - window.heightsBefore[i])));
-  const shift = window.layoutShift;
+  const before = window.heightsBefore ?? []; // without scripts nothing was noted
+  const growth = Math.max(0, ...before.map((h, i) => Math.abs(window.figureHeights()[i] - h)));
+  const shift = window.layoutShift ?? 0;
   const raw = [], faint = [];
   for (const folding of document.querySelectorAll("details:not(.al-data)")) folding.open = true; // read what is in it
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

@@ -225,7 +225,8 @@ def test_a_figure_brings_its_data_as_a_table_and_its_caption_has_a_link(browser,
 
 
 def test_without_scripts_there_are_the_words_and_the_data(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html", java_script_enabled=False) as (page, report):
+    path = book / "notebooks/sample.html"
+    with looks.opened(browser, path, dark=True, java_script_enabled=False) as (page, report):
         figure = page.locator("#fig-sample-heads")
         assert (
             figure.locator(".al-view").inner_text()
@@ -238,6 +239,7 @@ def test_without_scripts_there_are_the_words_and_the_data(browser, book):
             == []
         )
         link = figure.get_by_role("link", name="Data 1 (CSV)").get_attribute("href")
+        assert page.evaluate(looks.LOOK)["faint"] == []
     assert_rows(pd.read_csv(book / "notebooks" / link))
     assert report.remote == []
 
@@ -368,7 +370,7 @@ def test_paper_gets_the_text_and_the_figures_black_on_white(browser, book):
         hidden += ", .al-controls, .al-downloads, .al-data"
         assert page.locator(hidden).evaluate_all("all => all.filter((e) => e.checkVisibility()).length") == 0
         assert page.locator("details.hide .cell_input").last.is_visible()
-        faint = page.evaluate(looks._LOOK)["faint"]
+        faint = page.evaluate(looks.LOOK)["faint"]
         assert faint == []
         for box in (".bd-article", "figure.al-figure .al-view", "#fig-sample-lines .al-view svg"):
             colours = page.locator(box).evaluate_all(
@@ -440,7 +442,7 @@ def test_twice_the_size_loses_nothing(browser, book, name, way):
         if way == "text":
             page.evaluate("document.documentElement.style.fontSize = '200%'")
             page.wait_for_timeout(500)
-        assert page.evaluate(looks._LOOK)["overflow"] == 0
+        assert page.evaluate(looks.LOOK)["overflow"] == 0
         cut = page.locator(
             "main :is(p, li, h1, h2, h3, figcaption, pre, summary, button, select, label)"
         ).evaluate_all(
@@ -465,6 +467,7 @@ def tags(page: Path) -> dict[str, str]:
 def test_without_an_address_no_page_has_one(book):
     known = tags(book / "notebooks/sample.html")
     assert known["og:title"].startswith("Sample chapter") and "Text, with a" in known["og:description"]
+    assert known["og:site_name"] == "Limits of Normalization in Attention: a reproducible companion"
     assert known["twitter:card"] == "summary_large_image"
     assert [key for key, value in known.items() if "://" in value or key in ("og:url", "og:image")] == []
     assert not (book / "sitemap.xml").exists()

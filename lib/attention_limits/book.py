@@ -57,7 +57,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", load_scripts)
     app.connect("html-page-context", finish_body)
     app.connect("html-page-context", drop_addresses, priority=900)  # after the tags are there
-    app.connect("build-finished", drop_icon_script)
+    app.connect("build-finished", finish_files)
     app.set_html_assets_policy("always")  # a caption may hold the only mathematics of its page
     for name in ("figures.css", "page.css"):
         app.add_css_file(f"{_FOLDER}/{name}")
@@ -190,11 +190,12 @@ def tell_site(app: Sphinx, config: Any) -> None:
     """Settings of canonical links, previews and the sitemap, all from the one address."""
     address = site()
     config.ogp_social_cards = {"enable": False}  # they need matplotlib
+    config.ogp_site_name = config.html_title
     config.ogp_custom_meta_tags = ['<meta name="twitter:card" content="summary_large_image" />']
     config.html_baseurl = config.ogp_site_url = address
     if address:
         config.ogp_image = f"{address}_static/{_FOLDER}/preview.png"
-        config.ogp_image_alt = config.project
+        config.ogp_image_alt = "The title of the book beside a triangle of attention weights"
         config.sitemap_url_scheme = "{link}"
         config.sitemap_excludes = ["search.html", "genindex.html", "prf-prf.html"]
 
@@ -218,13 +219,23 @@ def load_scripts(app: Sphinx, pagename: str, templatename: str, context: dict, d
         app.add_js_file(f"{_FOLDER}/{name}", loading_method="defer")
 
 
-def drop_icon_script(app: Sphinx, error: Exception | None) -> None:
-    """Take the theme's icon script, 1.5 MB on every page, out of the build: the same icons come in its font."""
+def finish_files(app: Sphinx, error: Exception | None) -> None:
+    """What the theme's templates leave no other way for.
+
+    Its icon script, 1.5 MB on every page, goes: the same icons come in its font. And a page has its colours from
+    the start, not only once the theme's script has run; without scripts they are the light ones.
+    """
     if app.builder.format != "html":
         return
+    preferred = 'matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light"'
     for page in Path(app.outdir).rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        page.write_text(re.sub(r"<script [^>]*/fontawesome\.js[^>]*></script>", "", text), encoding="utf-8")
+        text = re.sub(r"<script [^>]*/fontawesome\.js[^>]*></script>", "", text)
+        text = re.sub(r'(<html [^>]*data-theme=)"auto"', r'\1"light"', text)
+        text = text.replace(
+            'localStorage.getItem("theme") || "auto"', f'localStorage.getItem("theme") || ({preferred})'
+        )
+        page.write_text(text, encoding="utf-8")
     for script in Path(app.outdir, "_static", "scripts").glob("fontawesome.js*"):
         script.unlink()
 
