@@ -165,7 +165,8 @@ SAY = "2>&1 | tee {params.report:q} && rm -f {params.report:q}"
 LIBRARY = sorted(
     str(path)
     for path in Path(execute.__file__).parent.rglob("*.py")
-    if path.stem not in ("execute", "provenance", "publish", "pages", "api", "statements", "citation", "launch", "book")
+    if path.stem
+    not in ("execute", "provenance", "publish", "pages", "api", "statements", "citation", "launch", "book", "markup")
 )
 CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name not in ("scorecard", "rerun")]  # chapters keep no score
 BOOK_LIBRARY = sorted(

@@ -20,7 +20,7 @@ NOTICE = "auto took <king-james> & smollm2-135m: the paper's own could not be re
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory) -> Path:
+def sample(tmp_path_factory) -> Path:
     """Folder with the HTML of the sample book, which has a notice."""
     folder = tmp_path_factory.mktemp("a sample")
     sources = {"model": {"name": "m", "notice": NOTICE}, "text": {"name": "t", "notice": NOTICE}}
@@ -65,8 +65,8 @@ PAGES = ["index.html", "notebooks/sample.html", "bibliography.html", "search.htm
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 390])
 @pytest.mark.parametrize("name", PAGES)
-def test_every_page_is_sound(browser, book, name, width, dark):
-    report = looks.open_page(browser, book / name, width=width, dark=dark)
+def test_every_page_is_sound(browser, sample, name, width, dark):
+    report = looks.open_page(browser, sample / name, width=width, dark=dark)
     assert report.problems() == []
     assert report.growth <= 15  # the room kept for the two figures is right
     assert report.shift < 0.1  # "good" by the thresholds of Core Web Vitals
@@ -78,10 +78,10 @@ def test_every_page_is_sound(browser, book, name, width, dark):
         assert report.formulas >= 2
 
 
-def test_figures_fill_the_column_and_stack_on_a_phone(browser, book):
+def test_figures_fill_the_column_and_stack_on_a_phone(browser, sample):
     places = {}
     for width in (1200, 390):
-        with looks.opened(browser, book / "notebooks/sample.html", width=width) as (page, _):
+        with looks.opened(browser, sample / "notebooks/sample.html", width=width) as (page, _):
             for name in ("fig-sample-heads", "fig-sample-lines"):
                 column = page.locator(f"#{name}").bounding_box()
                 svg = page.locator(f"#{name} .al-view svg").bounding_box()
@@ -94,8 +94,8 @@ def test_figures_fill_the_column_and_stack_on_a_phone(browser, book):
     assert places[390][1] - places[390][0] > 150  # one below the other
 
 
-def test_a_click_and_the_lists_pick_the_head_and_nothing_unpicks_it(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html") as (page, report):
+def test_a_click_and_the_lists_pick_the_head_and_nothing_unpicks_it(browser, sample):
+    with looks.opened(browser, sample / "notebooks/sample.html") as (page, report):
         figure = page.locator("#fig-sample-heads")
         assert picked(page) == ["hidden", "0", "0"]
         assert curve(page) == [(32, 5), (64, 6), (128, 7)]
@@ -115,9 +115,9 @@ def test_a_click_and_the_lists_pick_the_head_and_nothing_unpicks_it(browser, boo
         assert report.console == []
 
 
-def test_theme_and_width_may_change_while_reading(browser, book):
+def test_theme_and_width_may_change_while_reading(browser, sample):
     """The drawing follows, and what was picked stays picked."""
-    with looks.opened(browser, book / "notebooks/sample.html") as (page, report):
+    with looks.opened(browser, sample / "notebooks/sample.html") as (page, report):
         figure = page.locator("#fig-sample-heads")
         figure.locator("select[name=pick_head]").select_option("2")
         title = figure.locator(".al-view text", has_text="context length")
@@ -135,8 +135,8 @@ def test_theme_and_width_may_change_while_reading(browser, book):
         assert report.console == []
 
 
-def test_a_figure_that_was_folded_away_is_drawn_when_it_is_opened(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html", width=1100) as (page, report):
+def test_a_figure_that_was_folded_away_is_drawn_when_it_is_opened(browser, sample):
+    with looks.opened(browser, sample / "notebooks/sample.html", width=1100) as (page, report):
         page.evaluate("document.querySelector('#fig-sample-heads').parentElement.style.display = 'none'")
         page.set_viewport_size({"width": 700, "height": 800})
         page.wait_for_timeout(400)
@@ -150,8 +150,8 @@ def test_a_figure_that_was_folded_away_is_drawn_when_it_is_opened(browser, book)
         assert report.console == []
 
 
-def test_data_and_drawing_can_be_taken_away(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html") as (page, _):
+def test_data_and_drawing_can_be_taken_away(browser, sample):
+    with looks.opened(browser, sample / "notebooks/sample.html") as (page, _):
         figure = page.locator("#fig-sample-heads")
         got = {}
         for label in ("data (CSV)", "SVG", "PNG"):
@@ -172,32 +172,32 @@ def test_data_and_drawing_can_be_taken_away(browser, book):
     assert "context length L (tokens)" in "".join(drawing.itertext())
 
 
-def test_figures_are_numbered_and_referred_to_by_name(book):
-    chapter = (book / "notebooks/sample.html").read_text()
+def test_figures_are_numbered_and_referred_to_by_name(sample):
+    chapter = (sample / "notebooks/sample.html").read_text()
     assert re.findall(r'<span class="al-number">([^<]*)</span>', chapter) == ["Figure 1. ", "Figure 2. "]
     assert re.search(r'href="#fig-sample-lines"[^>]*>(<[^>]*>)*Figure 2<', chapter)
-    index = (book / "index.html").read_text()
+    index = (sample / "index.html").read_text()
     assert re.search(r'href="notebooks/sample.html#fig-sample-heads"[^>]*>(<[^>]*>)*Figure 1<', index)
 
 
-def test_the_notice_heads_every_page_once_and_as_text(browser, book):
+def test_the_notice_heads_every_page_once_and_as_text(browser, sample):
     for name in PAGES:
-        with looks.opened(browser, book / name) as (page, _):
+        with looks.opened(browser, sample / name) as (page, _):
             shown = page.locator(".bd-header-announcement").all_text_contents()
         assert [text.strip() for text in shown] == [NOTICE], name
 
 
-def test_vega_is_one_file_and_only_where_there_is_a_figure(book):
-    scripts = [p for p in (book / "_static").rglob("*.js") if "vegaEmbed=" in p.read_text(errors="ignore")]
+def test_vega_is_one_file_and_only_where_there_is_a_figure(sample):
+    scripts = [p for p in (sample / "_static").rglob("*.js") if "vegaEmbed=" in p.read_text(errors="ignore")]
     assert [p.name for p in scripts] == ["vega.js"]
-    assert (book / "notebooks/sample.html").read_text().count("vega.js") == 1
-    assert "vega.js" not in (book / "index.html").read_text()
-    assert (book / "notebooks/sample.html").stat().st_size < 200_000
+    assert (sample / "notebooks/sample.html").read_text().count("vega.js") == 1
+    assert "vega.js" not in (sample / "index.html").read_text()
+    assert (sample / "notebooks/sample.html").stat().st_size < 200_000
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_page_names_a_script_style_or_picture_of_another_host(book, name):
-    text = (book / name).read_text()
+def test_no_page_names_a_script_style_or_picture_of_another_host(sample, name):
+    text = (sample / name).read_text()
     loaded = re.findall(r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"([^\"]*)\"", text)
     loaded += re.findall(
         r"<link\b[^>]*\brel=\"(?:stylesheet|preload|icon|preconnect)\"[^>]*\bhref=\"([^\"]*)\"", text
@@ -206,8 +206,8 @@ def test_no_page_names_a_script_style_or_picture_of_another_host(book, name):
     assert "unpkg.com" not in text
 
 
-def test_a_figure_brings_its_data_as_a_table_and_its_caption_has_a_link(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html") as (page, report):
+def test_a_figure_brings_its_data_as_a_table_and_its_caption_has_a_link(browser, sample):
+    with looks.opened(browser, sample / "notebooks/sample.html") as (page, report):
         figure = page.locator("#fig-sample-heads")
         assert figure.locator(".al-view").get_attribute("aria-label") == "A map of heads and curves."
         assert figure.locator("td").count() == 0  # rows cost time, so they come when they are asked for
@@ -224,8 +224,8 @@ def test_a_figure_brings_its_data_as_a_table_and_its_caption_has_a_link(browser,
     assert_rows(pd.DataFrame(shown, columns=names))
 
 
-def test_without_scripts_there_are_the_words_and_the_data(browser, book):
-    path = book / "notebooks/sample.html"
+def test_without_scripts_there_are_the_words_and_the_data(browser, sample):
+    path = sample / "notebooks/sample.html"
     with looks.opened(browser, path, dark=True, java_script_enabled=False) as (page, report):
         figure = page.locator("#fig-sample-heads")
         assert (
@@ -240,13 +240,13 @@ def test_without_scripts_there_are_the_words_and_the_data(browser, book):
         )
         link = figure.get_by_role("link", name="Data 1 (CSV)").get_attribute("href")
         assert page.evaluate(looks.LOOK)["faint"] == []
-    assert_rows(pd.read_csv(book / "notebooks" / link))
+    assert_rows(pd.read_csv(sample / "notebooks" / link))
     assert report.remote == []
 
 
-def test_long_code_wraps_below_itself_and_is_copied_as_it_is(browser, book):
+def test_long_code_wraps_below_itself_and_is_copied_as_it_is(browser, sample):
     for width in (1200, 390):
-        with looks.opened(browser, book / "notebooks/sample.html", width=width) as (page, _):
+        with looks.opened(browser, sample / "notebooks/sample.html", width=width) as (page, _):
             page.evaluate("document.querySelectorAll('details').forEach((folding) => (folding.open = true))")
             for block in page.locator(".cell_input pre").all():
                 assert block.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
@@ -269,14 +269,14 @@ def test_long_code_wraps_below_itself_and_is_copied_as_it_is(browser, book):
                 assert below and min(below) > code + 40
 
 
-def test_what_was_crowded_has_room(browser, book):
+def test_what_was_crowded_has_room(browser, sample):
     """Titles of the next page on a telephone; entries of the bibliography, whose lines all begin at one place."""
-    with looks.opened(browser, book / "index.html", width=390) as (page, _):
+    with looks.opened(browser, sample / "index.html", width=390) as (page, _):
         title = page.locator(".prev-next-title").last.bounding_box()
         assert title["width"] > 200 and title["height"] < 90
     starts = {}
     for width in (1200, 390):
-        with looks.opened(browser, book / "bibliography.html", width=width) as (page, _):
+        with looks.opened(browser, sample / "bibliography.html", width=width) as (page, _):
             rows = page.locator("div.citation").evaluate_all(
                 """entries => entries.flatMap((entry) => {
                   const text = document.createRange(); text.selectNodeContents(entry.querySelector("p"));
@@ -311,8 +311,8 @@ def tabbed(page, limit: int = 200) -> list[dict]:
     raise AssertionError(f"Tab has not come round after {limit} steps")
 
 
-def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html") as (page, report):
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser, sample):
+    with looks.opened(browser, sample / "notebooks/sample.html") as (page, report):
         page.locator("details.hide summary").wait_for()
         reached = tabbed(page)
         assert reached[0]["text"] == "Skip to main content"
@@ -335,8 +335,8 @@ def test_the_keyboard_reaches_everything_and_shows_where_it_is(browser, book):
         assert report.console == []
 
 
-def test_the_keyboard_works_what_it_reaches(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html") as (page, report):
+def test_the_keyboard_works_what_it_reaches(browser, sample):
+    with looks.opened(browser, sample / "notebooks/sample.html") as (page, report):
         page.keyboard.press("Tab")
         page.keyboard.press("Enter")
         assert page.url.endswith("#main-content")
@@ -361,8 +361,8 @@ def test_the_keyboard_works_what_it_reaches(browser, book):
         assert report.console == []
 
 
-def test_paper_gets_the_text_and_the_figures_black_on_white(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html", dark=True) as (page, report):
+def test_paper_gets_the_text_and_the_figures_black_on_white(browser, sample):
+    with looks.opened(browser, sample / "notebooks/sample.html", dark=True) as (page, report):
         texts = page.locator("#fig-sample-lines .al-view svg text")
         dark = texts.evaluate_all("all => all.map((e) => getComputedStyle(e).fill)")
         page.emulate_media(media="print")
@@ -391,10 +391,10 @@ def test_paper_gets_the_text_and_the_figures_black_on_white(browser, book):
         assert report.console == []
 
 
-def test_search_leads_to_the_theorem_by_any_word_of_its_name(browser, book):
-    with looks.opened(browser, book / "search.html") as (page, report):
+def test_search_leads_to_the_theorem_by_any_word_of_its_name(browser, sample):
+    with looks.opened(browser, sample / "search.html") as (page, report):
         for words in ("Pythagoras", "plane"):
-            page.goto((book / "search.html").as_uri() + f"?q={words}")
+            page.goto((sample / "search.html").as_uri() + f"?q={words}")
             page.wait_for_selector("#search-results li a")
             first = page.locator("#search-results li").first
             assert first.locator("a").get_attribute("href").endswith("index.html#thm-sample"), words
@@ -402,13 +402,13 @@ def test_search_leads_to_the_theorem_by_any_word_of_its_name(browser, book):
         assert report.console == [] and report.remote == []
 
 
-def test_statements_equations_and_figures_have_a_link_to_themselves(browser, book):
+def test_statements_equations_and_figures_have_a_link_to_themselves(browser, sample):
     for name, anchor in (
         ("index.html", "thm-sample"),
         ("index.html", "equation-eq-sample"),
         ("notebooks/sample.html", "fig-sample-lines"),
     ):
-        with looks.opened(browser, book / name) as (page, _):
+        with looks.opened(browser, sample / name) as (page, _):
             link = page.locator(f'a.headerlink[href="#{anchor}"]')
             assert link.count() == 1 and page.locator(f'[id="{anchor}"]').count() == 1
             look = "e => e.checkVisibility({ visibilityProperty: true }) && Number(getComputedStyle(e).opacity) > 0.9"
@@ -421,8 +421,8 @@ def test_statements_equations_and_figures_have_a_link_to_themselves(browser, boo
             assert link.evaluate(look), anchor
 
 
-def test_motion_stops_for_who_wants_none(browser, book):
-    with looks.opened(browser, book / "notebooks/sample.html", reduced_motion="reduce") as (page, _):
+def test_motion_stops_for_who_wants_none(browser, sample):
+    with looks.opened(browser, sample / "notebooks/sample.html", reduced_motion="reduce") as (page, _):
         moving = page.evaluate(
             """() => {
               const moves = (durations) => durations.split(",").some((one) => parseFloat(one) > 0.01);
@@ -437,9 +437,9 @@ def test_motion_stops_for_who_wants_none(browser, book):
 
 @pytest.mark.parametrize("way", ["zoom", "text"])
 @pytest.mark.parametrize("name", ["index.html", "notebooks/sample.html"])
-def test_twice_the_size_loses_nothing(browser, book, name, way):
+def test_twice_the_size_loses_nothing(browser, sample, name, way):
     """At 1200 px: the whole page enlarged (600 px of layout), or only its text."""
-    with looks.opened(browser, book / name, width=600 if way == "zoom" else 1200) as (page, report):
+    with looks.opened(browser, sample / name, width=600 if way == "zoom" else 1200) as (page, report):
         if way == "text":
             page.evaluate("document.documentElement.style.fontSize = '200%'")
             page.wait_for_timeout(500)
@@ -465,14 +465,14 @@ def tags(page: Path) -> dict[str, str]:
     }
 
 
-def test_without_an_address_no_page_has_one(book):
-    known = tags(book / "notebooks/sample.html")
+def test_without_an_address_no_page_has_one(sample):
+    known = tags(sample / "notebooks/sample.html")
     assert known["og:title"].startswith("Sample chapter") and "Text, with a" in known["og:description"]
     assert known["og:site_name"] == "Limits of Normalization in Attention: a reproducible companion"
     assert known["twitter:card"] == "summary_large_image"
     assert [key for key, value in known.items() if "://" in value or key in ("og:url", "og:image")] == []
-    assert not (book / "sitemap.xml").exists()
-    assert not (book / "_static/attention-limits/preview.png").exists()
+    assert not (sample / "sitemap.xml").exists()
+    assert not (sample / "_static/attention-limits/preview.png").exists()
 
 
 def test_a_wrong_address_is_refused(monkeypatch):

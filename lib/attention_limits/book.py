@@ -197,7 +197,7 @@ def tell_site(app: Sphinx, config: Any) -> None:
         config.ogp_image = f"{address}_static/{_FOLDER}/preview.png"
         config.ogp_image_alt = "The title of the book beside a triangle of attention weights"
         config.sitemap_url_scheme = "{link}"
-        config.sitemap_excludes = ["search.html", "genindex.html", "prf-prf.html"]
+        config.sitemap_excludes = ["search.html", "genindex.html", "prf-prf.html", "py-modindex.html"]
 
 
 def drop_addresses(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
