@@ -5,11 +5,12 @@
 # Any parameter that a notebook declares can be given through --config; only the notebooks that declare it run again.
 # With `name=label` everything is made under `out/label`, and a page compares it with the book in `out`, the reference.
 import atexit
-import difflib
 import json
 import logging
 import os
 import shlex
+import shutil
+import signal
 import sys
 from pathlib import Path
 
@@ -17,6 +18,8 @@ import yaml
 from filelock import FileLock, Timeout
 
 from attention_limits import execute, sources
+from attention_limits.atomic import WriteError, write_text
+from attention_limits.parameters import ParameterError, check, nearest
 from attention_limits.rerun import label
 from snakemake.logging import logger
 
@@ -51,25 +54,48 @@ for handler in logger.handlers:
             lambda said: workflow.dryrun
             or (said.levelno >= logging.WARNING and "CalledProcessError" not in said.getMessage())
         )
-Path(OUT, "failed").mkdir(parents=True, exist_ok=True)
 MAIN = not workflow.remote_exec  # a job of a cluster reads this file again
-if MAIN:
-    run_lock = FileLock(Path(OUT, ".lock"))
-    try:
-        run_lock.acquire(timeout=0)
-    except Timeout:
-        print(f"Another run is at work in {OUT}; waiting for it to end.", file=sys.stderr)
-        run_lock.acquire()
-    for old in Path(OUT, "failed").glob("*.txt"):
-        old.unlink()
+run_lock = FileLock(Path(OUT, ".lock"))
+interrupted = False
+
+
+def interrupt(*details):
+    """Remember Ctrl-C, which Snakemake takes for a failed job, and go on as Python does."""
+    global interrupted
+    interrupted = True
+    signal.default_int_handler(*details)
 
 
 @atexit.register
 def last_words():
     """Repeat the end of what each failed job said, after everything that Snakemake says."""
-    for report in sorted(Path(OUT, "failed").glob("*.txt")) if MAIN else ():
+    if interrupted:
+        print("\nInterrupted. The same command goes on from what is missing.", file=sys.stderr, flush=True)
+        os._exit(130)  # as every command that Ctrl-C ends; Snakemake would say 1
+    for report in sorted(Path(OUT, "failed").glob("*.txt")) if run_lock.is_locked else ():
         lines = report.read_text(encoding="utf-8", errors="replace").rstrip().splitlines()
         print(f"\n--- {report.stem} failed " + "-" * 60, *lines[-25:], sep="\n", file=sys.stderr)
+
+
+try:
+    Path(OUT, "failed").mkdir(parents=True, exist_ok=True)
+    if MAIN:
+        signal.signal(signal.SIGINT, interrupt)
+        try:
+            run_lock.acquire(timeout=0)
+        except Timeout:
+            print(f"Another run is at work in {OUT}; waiting for it to end.", file=sys.stderr)
+            run_lock.acquire()
+        for old in Path(OUT, "failed").glob("*.txt"):
+            old.unlink()
+except OSError as error:
+    sys.exit(f"The build folder {OUT!r} cannot be written ({error.strerror or error}). Unlock it, or choose another: OUT=...")
+
+
+onstart:  # only where something has to be done: pages of an older run must not look like those of this one
+    if MAIN and Path(OUT, "html").exists():
+        print(f"The older pages in {OUT}/html no longer fit and are removed; this run makes new ones.", file=sys.stderr)
+        shutil.rmtree(Path(OUT, "html"), ignore_errors=True)
 
 
 # --- what there is to execute, and with which parameters ------------------------------------------------------------
@@ -90,8 +116,7 @@ for name in CHAPTERS:
         sys.exit(f"{NOTEBOOKS[name]}: its cell tagged `parameters` lacks `record`, the path its results are written to.")
 parameter_names = set().union(*DECLARED.values(), {"model", "text", "device", "seed"})
 for name in config.keys() - OWN - parameter_names:
-    near = difflib.get_close_matches(name, parameter_names | OWN, n=1)
-    sys.exit(f"--config {name}: no notebook has this parameter." + (f" Did you mean {near[0]}?" if near else ""))
+    sys.exit(f"--config {name}: no notebook has this parameter.{nearest(name, parameter_names | OWN)}")
 
 
 def decided():
@@ -99,16 +124,15 @@ def decided():
     memory = Path(OUT, "decided.json")
     if not MAIN:
         return json.loads(memory.read_text(encoding="utf-8"))
-    if str(config["device"]) not in sources.DEVICES:
-        sys.exit(f"DEVICE is {config['device']}; it must be one of {', '.join(sources.DEVICES)}.")
     try:
+        check("The book", {name: str(config[name]) for name in ("model", "text", "device")})
+        check("The book", {name: config[name] for name in ("threads",) if name in config})
         answer = {kind: sources.decide(kind, str(config[kind])) for kind in ("model", "text")}
         if config["text"] == sources.STANDARD_INPUT:
             answer["text"] = sources.keep_standard_input(Path(OUT)), ""
-    except sources.SourceError as error:
+        write_text(memory, json.dumps(answer))
+    except (ParameterError, sources.SourceError, WriteError) as error:
         sys.exit(str(error))
-    memory.with_suffix(".partial").write_text(json.dumps(answer), encoding="utf-8")
-    memory.with_suffix(".partial").replace(memory)
     for _, notice in answer.values():
         if notice:
             print(f"Note: {notice}", file=sys.stderr)
@@ -116,6 +140,13 @@ def decided():
 
 
 DECIDED = decided()
+CHOSEN = {key: value for key, value in config.items() if key not in OWN}
+CHOSEN |= {kind: DECIDED[kind][0] for kind in ("model", "text")}
+try:
+    for name in NOTEBOOKS if MAIN else ():
+        check(name, DECLARED[name], {key: value for key, value in CHOSEN.items() if key in DECLARED[name]})
+except ParameterError as error:
+    sys.exit(str(error))
 
 
 def file_states(paths):
@@ -144,9 +175,7 @@ def own_sources(name):
 
 def parameters(name):
     """The command line's parameter list for one notebook: what is configured and what the notebook declares."""
-    chosen = {key: value for key, value in config.items() if key not in OWN}
-    chosen |= {kind: DECIDED[kind][0] for kind in ("model", "text")}
-    chosen |= {"record": f"{OUT}/records/{name}.json", "records": f"{OUT}/records", "executed": f"{OUT}/executed"}
+    chosen = CHOSEN | {"record": f"{OUT}/records/{name}.json", "records": f"{OUT}/records", "executed": f"{OUT}/executed"}
     chosen.setdefault("reference", REFERENCE)
     return [f"{key}={json.dumps(value)}" for key, value in sorted(chosen.items()) if key in DECLARED[name]]
 
@@ -159,13 +188,14 @@ def reference_state(name):
 
 
 # A job's words go to the terminal and to a file that is removed when the job succeeds: see last_words.
-# -f: a job that outlived a killed run may have removed it.
-SAY = "2>&1 | tee {params.report:q} && rm -f {params.report:q}"
+# -i: what Ctrl-C ends has its last words heard. -f: a job that outlived a killed run may have removed it.
+SAY = "2>&1 | tee -i {params.report:q} && rm -f {params.report:q}"
 # Only what notebooks compute with: a change in the engine or the book's looks executes nothing again.
 LIBRARY = sorted(
     str(path)
     for path in Path(execute.__file__).parent.rglob("*.py")
-    if path.stem
+    if path.parent.name != "parameters"
+    and path.stem
     not in ("execute", "provenance", "publish", "pages", "api", "statements", "citation", "launch", "book", "markup")
 )
 CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name not in ("scorecard", "rerun")]  # chapters keep no score

@@ -163,22 +163,43 @@ class _Recorder:
 
         check_attention(attention, query, attention_mask, is_causal, kwargs)
         hidden = self._inputs.pop(id(attention))
-        for what, tensor in (("query", query), ("key", key), ("value", value), ("input", hidden)):
-            if not torch.isfinite(tensor).all():
-                raise CaptureError(
-                    f"layer {attention.layer_idx}: the {what} holds NaN or infinite numbers; "
-                    "the model's weights are broken"
-                )
-        self.layers[attention.layer_idx] = Layer(
+        seen = Layer(
             q=query[0].float(),
             k=key[0].float(),
             v=value[0].float(),
             hidden=hidden[0].float(),
             scale=float(scaling if scaling is not None else query.shape[-1] ** -0.5),
         )
+        _check_finite(attention.layer_idx, seen)
+        self.layers[attention.layer_idx] = seen
         return sdpa_attention_forward(
             attention, query, key, value, attention_mask, scaling=scaling, is_causal=is_causal, **kwargs
         )
+
+
+def _check_finite(index: int, layer: Layer) -> None:
+    """Refuse a layer that holds NaN or infinite numbers, or whose logits would be; say which head is the first."""
+    if not torch.isfinite(layer.hidden).all():
+        raise CaptureError(
+            f"layer {index}: the input holds NaN or infinite numbers; the model's weights are broken"
+        )
+    shared = layer.heads // layer.k.shape[0]  # query heads that read one key/value head
+    for what, tensor, first in (("query", layer.q, 1), ("key", layer.k, shared), ("value", layer.v, shared)):
+        broken = (~torch.isfinite(tensor)).flatten(1).any(1)
+        if broken.any():
+            raise CaptureError(
+                f"layer {index}, head {int(broken.nonzero()[0]) * first}: the {what} holds NaN or infinite numbers; "
+                "the model's weights are broken"
+            )
+    queries, keys = (tensor.abs().amax((-2, -1)).tolist() for tensor in (layer.q, layer.k))
+    for head, query in enumerate(queries):
+        # No sum of q.k is larger, in either order of its factors.
+        largest = query * keys[layer.key_value_head(head)] * layer.q.shape[-1] * max(1.0, abs(layer.scale))
+        if largest > torch.finfo(torch.float32).max:
+            raise CaptureError(
+                f"layer {index}, head {head}: queries (up to {query:.1g}) and keys are so large that logits are "
+                "infinite in float32; the model's weights are broken"
+            )
 
 
 @contextmanager

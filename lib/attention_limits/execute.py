@@ -9,7 +9,6 @@ failure the partial file stays for reading, and the last lines on stderr say whi
 from __future__ import annotations
 
 import argparse
-import ast
 import json
 import logging
 import os
@@ -19,6 +18,8 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+
+from attention_limits import parameters as rules
 
 PARAMETERS_TAG = "parameters"
 HEARTBEAT = 20  # seconds between two lines that say where a long notebook is
@@ -64,43 +65,46 @@ def declared(notebook: Any) -> dict[str, Any]:
         if PARAMETERS_TAG not in cell.metadata.get("tags", []):
             continue
         try:
-            body = ast.parse(cell.source).body
+            found |= rules.assigned(cell.source)
         except SyntaxError as error:
             raise ExecutionError(
                 f"The cell tagged `parameters` cannot be read: {error}: {error.text}"
             ) from error
-        for node in body:
-            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-            if not isinstance(target, ast.Name) or getattr(node, "value", None) is None:
-                continue
-            try:
-                found[target.id] = ast.literal_eval(node.value)
-            except ValueError:
-                found[target.id] = ast.unparse(node.value)
     return found
 
 
 def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: dict[str, Any]) -> None:
     """Execute ``notebook`` and write it with its results to ``output``.
 
-    Only parameters that the notebook declares are passed. The kernel works in the current folder. Two runs of
-    the same output wait for each other. Raises ExecutionError for a failing cell, an unreadable notebook,
-    or a kernel that died.
+    Parameters are checked before the kernel starts (see `attention_limits.parameters`). The kernel works in the
+    current folder. Two runs of the same output wait for each other. Raises ExecutionError for a parameter that the
+    notebook does not have or cannot work with, a failing cell, an unreadable notebook, a kernel that died, or a
+    disk on which nothing can be written.
     """
+    try:
+        _execute(Path(notebook), Path(output), parameters)
+    except OSError as error:
+        raise ExecutionError(
+            f"{notebook} could not be executed into {output} ({error.strerror or error}). Check the free space and "
+            "the permissions of its folder."
+        ) from error
+
+
+def _execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
     import nbformat
     from filelock import FileLock
 
-    notebook, output = Path(notebook), Path(output)
     partial = output.with_name(output.stem + ".partial.ipynb")
     output.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(output.with_name(f".{output.stem}.lock")):
         node = read(notebook)
         known = declared(node)
         output.unlink(missing_ok=True)  # after a failure, no older result looks like this run's
-        chosen = {name: value for name, value in parameters.items() if name in known}
-        for name in parameters.keys() - known.keys():
-            print(f"Note: {notebook} has no parameter {name!r}; it has {', '.join(known)}", file=sys.stderr)
-        result = _run(notebook, node, partial, chosen)
+        try:
+            rules.check(notebook.stem, known, parameters)
+        except rules.ParameterError as error:
+            raise ExecutionError(str(error)) from None
+        result = _run(notebook, node, partial, parameters)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
         nbformat.write(result, partial)
         partial.replace(output)
@@ -164,7 +168,8 @@ class _Heartbeat:
 
     def __exit__(self, kind: Any, *_: Any) -> None:
         self._done.set()
-        self.say("failed" if kind else "finished")
+        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
+        self.say("interrupted" if interrupted else "failed" if kind else "finished")
 
     def say(self, words: str) -> None:
         print(f"{self.name}: {words} ({time.monotonic() - self._start:.0f} s)", flush=True)
@@ -228,7 +233,7 @@ def parse_parameters(items: list[str]) -> dict[str, Any]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line; returns the exit status (0, or 1 with the reason as the last lines on stderr)."""
+    """Command line; returns the exit status: 0, 1 with the reason as the last lines on stderr, 130 after Ctrl-C."""
     parser = argparse.ArgumentParser(
         prog="python -m attention_limits.execute", description=__doc__.split("\n")[0]
     )
@@ -243,6 +248,11 @@ def main(arguments: list[str] | None = None) -> int:
     except ExecutionError as error:
         print(f"\n{error}", file=sys.stderr, flush=True)
         return 1
+    except KeyboardInterrupt:
+        print(
+            f"\n{options.notebook} was interrupted; run it again to complete it.", file=sys.stderr, flush=True
+        )
+        return 130
     return 0
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_limits import execute
+from attention_limits.atomic import WriteError, write_text
 from attention_limits.sources.base import without_folders
 
 PACKAGES = (
@@ -186,7 +187,7 @@ The exact version of every package that was installed is in `requirements.lock`.
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Command line; returns the exit status."""
+    """Command line; returns the exit status (0, or 1 with the reason as the last line on stderr)."""
     parser = argparse.ArgumentParser(
         prog="python -m attention_limits.provenance", description=__doc__.split("\n")[0]
     )
@@ -195,9 +196,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args(arguments)
     content = page(json.loads(options.sources.read_text(encoding="utf-8")), options.executed)
-    partial = options.output.with_name(options.output.name + ".partial")
-    partial.write_text(content, encoding="utf-8")
-    partial.replace(options.output)
+    try:
+        write_text(options.output, content)
+    except WriteError as error:
+        print(f"\nattention_limits.provenance: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

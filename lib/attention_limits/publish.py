@@ -93,7 +93,11 @@ def _works(path: Path) -> list[dict[str, Any]]:
 
 
 def without_places(notebook: Any, sources: dict[str, dict[str, Any]]) -> Any:
-    """The executed notebook as a reader may have it: parameters that are paths of this machine go or become names."""
+    """The executed notebook as a reader may have it.
+
+    Parameters that are paths of this machine go or become names, and so does what went to stderr, which was for the
+    terminal: a warning names the file it comes from.
+    """
     run = notebook.metadata.get("papermill", {})
     for name in ("input_path", "output_path"):
         run.pop(name, None)
@@ -103,6 +107,8 @@ def without_places(notebook: Any, sources: dict[str, dict[str, Any]]) -> Any:
     for cell in notebook.cells:
         if "injected-parameters" in cell.metadata.get("tags", []):
             _hide_places(cell, {name: value for name, value in shown.items() if value != given[name]})
+        if "outputs" in cell:
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
         for output in cell.get("outputs", ()):
             if "text/markdown" in output.get("data", {}):
                 output.data["text/markdown"] = _literal(output.data["text/markdown"], sources)
@@ -164,8 +170,9 @@ def main(arguments: list[str] | None = None) -> int:
     print("book: building the pages", flush=True)
     try:
         build_pages(stage(build), Path("_config.yml"), build / "html")
-    except PublishError as error:
-        print(f"\n{error}", file=sys.stderr, flush=True)
+    except (PublishError, OSError) as error:
+        said = error if isinstance(error, PublishError) else f"The pages cannot be written: {error}"
+        print(f"\n{said}", file=sys.stderr, flush=True)
         return 1
     print("book: finished", flush=True)
     return 0

@@ -19,6 +19,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from attention_limits.atomic import write_text
+
 SCHEMA = 1
 _RESULT_KEYS = {"id", "value", "low", "high", "n", "unit", "meaning", "reading"}
 
@@ -76,17 +78,12 @@ class Record:
         return value
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the record to ``path`` (through a temporary name, so that a half-written file is never found).
+        """Write the record to ``path``, whole or not at all. Raises `atomic.WriteError`.
 
         An empty ``path`` means that nobody asked for the file: nothing is written.
         """
-        if not path:
-            return
-        path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(path.name + ".partial")
-        partial.write_text(json.dumps(self.content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        partial.replace(path)
+        if path:
+            write_text(path, json.dumps(self.content, indent=1, ensure_ascii=False) + "\n")
 
 
 def load(path: str | os.PathLike) -> dict[str, Any]:

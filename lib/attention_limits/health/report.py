@@ -29,7 +29,7 @@ from typing import Any
 import pandas as pd
 
 from attention_limits import statistics
-from attention_limits.sources.base import write_atomically
+from attention_limits.atomic import write_text
 
 from . import rules
 
@@ -116,11 +116,9 @@ class Report:
         )
 
     def save(self, path: str | os.PathLike) -> None:
-        """Write the JSON file, through a temporary name; an empty ``path`` writes nothing."""
+        """Write the JSON file, whole or not at all; an empty ``path`` writes nothing. Raises `atomic.WriteError`."""
         if path:
-            write_atomically(
-                Path(path), json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-            )
+            write_text(path, json.dumps(self.to_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain JSON values (schema at the top of this module)."""

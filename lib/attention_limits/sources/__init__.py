@@ -8,7 +8,14 @@ package loads neither torch nor transformers, so that a decision costs no more t
 
 from attention_limits.sources.base import Provenance, SourceError
 from attention_limits.sources.choice import decide
-from attention_limits.sources.models import DEVICES, Model, fetch_model, load_model, pick_device
+from attention_limits.sources.models import (
+    DEVICES,
+    Model,
+    context_length,
+    fetch_model,
+    load_model,
+    pick_device,
+)
 from attention_limits.sources.paths import STANDARD_INPUT, text_state
 from attention_limits.sources.standard_input import keep_standard_input
 from attention_limits.sources.texts import Text, load_text
@@ -20,6 +27,7 @@ __all__ = [
     "Provenance",
     "SourceError",
     "Text",
+    "context_length",
     "decide",
     "fetch_model",
     "keep_standard_input",

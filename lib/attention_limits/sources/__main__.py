@@ -8,8 +8,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from attention_limits.atomic import WriteError, write_text
 from attention_limits.sources import Provenance, SourceError, decide, fetch_model, load_text, pick_device
-from attention_limits.sources.base import say, write_atomically
+from attention_limits.sources.base import say
 from attention_limits.sources.paths import STANDARD_INPUT
 from attention_limits.sources.registry import MODELS, TEXTS
 
@@ -35,8 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
         if options.device != "auto":
             pick_device(options.device)
         record = {kind: _bring(kind, options).to_json() for kind in ("model", "text")}
-        write_atomically(options.output, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    except SourceError as error:
+        write_text(options.output, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    except (SourceError, WriteError) as error:
         say(f"attention_limits.sources: {error}")
         return 1
     return 0

@@ -15,6 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from attention_limits.atomic import write_text
+
 MANIFEST = "manifest.json"
 
 
@@ -111,22 +113,6 @@ def writable_cache_folder() -> Path:
         ) from error
 
 
-def write_atomically(path: Path, content: str) -> None:
-    """Write UTF-8 text through a temporary name; leave the file alone if it already says the same."""
-    if path.is_file() and path.read_bytes() == content.encode():
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=path.name + ".", suffix=".partial")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(content)
-        os.chmod(partial, 0o644)  # mkstemp makes private files; this one is an ordinary output
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
-
-
 @contextmanager
 def one_at_a_time(name: str) -> Iterator[None]:
     """Let one process at a time fetch ``name``; the others wait and say so. Raises SourceError as the cache does."""
@@ -158,7 +144,7 @@ def cached_entry(name: str, build: Callable[[Path], dict[str, Any]]) -> tuple[Pa
     with one_at_a_time(name):
         fault = entry_fault(folder)  # another process may have built it while this one waited
         if fault and folder.exists():
-            say(f"The cached {name} is damaged ({fault}); it is fetched again.")
+            say(f"The cached {name} cannot be used ({fault}); it is fetched again.")
         if fault:
             _build_entry(folder, build)
     return folder, read_manifest(folder)
@@ -172,8 +158,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 def entry_fault(folder: Path) -> str:
     """Say what is wrong with a cache entry (first missing, truncated or changed file); "" if nothing."""
     try:
-        files = read_manifest(folder)["files"]
-        for name, known in sorted(files.items()):
+        manifest = read_manifest(folder)
+    except FileNotFoundError:
+        return "no manifest"
+    except (OSError, ValueError) as error:
+        return f"unreadable manifest: {error}"
+    try:
+        for name, known in sorted(manifest["files"].items()):
             path = folder / name
             if not path.is_file():
                 return f"{name} is missing"
@@ -181,13 +172,11 @@ def entry_fault(folder: Path) -> str:
                 return f"{name} has {path.stat().st_size} bytes instead of {known['size']}"
             if sha256_file(path) != known["sha256"]:
                 return f"{name} has changed"
-        if not files:
-            return "its manifest names no file"
-    except FileNotFoundError:
-        return "no manifest"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return f"unreadable manifest: {error}"
-    return ""
+    except OSError as error:
+        return f"{error.filename} cannot be read: {error.strerror}"
+    except (KeyError, TypeError, AttributeError):
+        return "its manifest has another form than this version writes"
+    return "" if manifest["files"] else "its manifest names no file"
 
 
 def _build_entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
@@ -202,7 +191,7 @@ def _build_entry(folder: Path, build: Callable[[Path], dict[str, Any]]) -> None:
             for path in sorted(partial.rglob("*"))
             if path.is_file()
         }
-        write_atomically(partial / MANIFEST, json.dumps({**manifest, "files": files}, indent=1) + "\n")
+        write_text(partial / MANIFEST, json.dumps({**manifest, "files": files}, indent=1) + "\n")
         shutil.rmtree(folder, ignore_errors=True)
         os.replace(partial, folder)
     except OSError as error:

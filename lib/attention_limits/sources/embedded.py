@@ -17,8 +17,7 @@ from attention_limits.sources.registry import PackagedFile
 def embedded_folder(name: str, packaged: PackagedFile) -> Path:
     """Return the verified folder with config, tokenizer and float32 safetensors of a packaged GGUF model.
 
-    Reading GGUF takes half a minute, so it is done once. The folder's name carries the version and the
-    conversion's own number: raise that number when ``_convert`` changes what it writes.
+    Reading GGUF takes half a minute, so it is done once.
     """
 
     def build(folder: Path) -> dict[str, Any]:
@@ -31,7 +30,15 @@ def embedded_folder(name: str, packaged: PackagedFile) -> Path:
             _convert(gguf, folder)
         return {"package": f"{packaged.package}=={packaged.version}", "member_sha256": packaged.sha256}
 
-    return cached_entry(f"{name}-{packaged.version}-1", build)[0]
+    return cached_entry(entry_name(name, packaged), build)[0]
+
+
+def entry_name(name: str, packaged: PackagedFile) -> str:
+    """Return the name of a packaged model's folder in the cache.
+
+    It carries the version and the conversion's own number: raise that when ``_convert`` changes what it writes.
+    """
+    return f"{name}-{packaged.version}-1"
 
 
 def _convert(gguf: Path, folder: Path) -> None:

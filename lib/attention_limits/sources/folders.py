@@ -76,6 +76,23 @@ def check_folder(name: str, folder: Path) -> dict[str, Any]:
     return config
 
 
+def configured_context(folder: Path) -> int | None:
+    """Return the most tokens that a folder's config.json says the model attends to at once, or None.
+
+    That is its number of positions, or its sliding window where that is smaller and in use.
+    """
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        config = {**config, **(config.get("text_config") or {})}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
+    limits = [config.get(key) for key in ("max_position_embeddings", "n_positions")]
+    kinds = config.get("layer_types") or []
+    if "sliding_attention" in kinds if kinds else config.get("use_sliding_window", True):
+        limits.append(config.get("sliding_window"))
+    return min((limit for limit in limits if isinstance(limit, int)), default=None)
+
+
 def _check_weights(name: str, folder: Path) -> None:
     from safetensors import SafetensorError, safe_open
 

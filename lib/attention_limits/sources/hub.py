@@ -47,19 +47,32 @@ def ask(model: HubModel) -> Answer:
     )
 
 
+def _cache() -> str:
+    """The hub's cache folder. Raises SourceError where it would be in the home folder of a user who has none."""
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_CACHE.startswith("~"):  # which was not replaced, since it means nothing here
+        raise SourceError(
+            f"There is no home folder for the hub's cache ({constants.HF_HUB_CACHE!r}). Set the environment variable "
+            "HF_HOME to a folder that can be written."
+        )
+    return constants.HF_HUB_CACHE
+
+
 def cached_snapshot(model: HubModel) -> Path | None:
     """Return the folder in the hub's cache if config, tokenizer and every weight file are there, else None.
 
-    Contents are not read here: see :func:`damaged`. Asks no network.
+    Contents are not read here: see :func:`damaged`. Asks no network. Raises SourceError for a name that no model has,
+    and where there can be no cache.
     """
-    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
         found = snapshot_download(
             model.repository,
             revision=model.revision,
-            cache_dir=constants.HF_HUB_CACHE,
+            cache_dir=_cache(),
             allow_patterns=PATTERNS,
             local_files_only=True,
         )
@@ -163,11 +176,21 @@ def _download(name: str, model: HubModel) -> Path:
         fetched = snapshot_download(
             model.repository,
             revision=model.revision,
-            cache_dir=constants.HF_HUB_CACHE,
+            cache_dir=_cache(),
             endpoint=constants.ENDPOINT,
             allow_patterns=PATTERNS,
         )
     except Exception as error:  # the client raises errors of its own, of its HTTP library and of the system
+        if (
+            isinstance(error, OSError)
+            and error.errno
+            and not isinstance(error, ConnectionError | TimeoutError)
+        ):
+            raise SourceError(
+                f"{name} could not be written to the hub's cache folder {constants.HF_HUB_CACHE!r} "
+                f"({error.strerror}). Check its free space and permissions, or set the environment variable HF_HOME to "
+                "a folder that can be written."
+            ) from error
         raise SourceError(
             f"The download of {model.repository!r} from {host()} failed ({type(error).__name__}: {error}). "
             "Run again: what has arrived is kept."

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attention_limits.sources import hub
-from attention_limits.sources.base import Provenance, SourceError, say
-from attention_limits.sources.embedded import embedded_folder, quiet_transformers
-from attention_limits.sources.folders import card_licence, check_folder, weights_digest
+from attention_limits.sources.base import Provenance, SourceError, cache_folder, say
+from attention_limits.sources.embedded import embedded_folder, entry_name, quiet_transformers
+from attention_limits.sources.folders import card_licence, check_folder, configured_context, weights_digest
 from attention_limits.sources.registry import MODELS, PackagedFile
 
 if TYPE_CHECKING:
@@ -73,6 +74,22 @@ def fetch_model(name: str) -> tuple[Path, Provenance]:
         revision, origin = folder.name, f"{hub.host()}/{model.repository}"
         digest, licence = weights_digest(folder), model.licence or card_licence(folder)
     return folder, Provenance("model", name, name, revision, *digest, licence, origin)
+
+
+def context_length(name: str) -> int | None:
+    """Return how many tokens a model reads at once, by its configuration alone.
+
+    None where that does not say it, or does not lie on this machine yet. Loads and downloads nothing, and verifies no
+    weights. Raises SourceError for a name that no model can have.
+    """
+    known = MODELS.get(name)
+    if isinstance(known, PackagedFile):
+        folder = cache_folder() / entry_name(name, known)
+    elif known is None and (Path(name).expanduser().is_dir() or hub.parse(name) is None):
+        folder = Path(name).expanduser()
+    else:
+        folder = hub.cached_snapshot(hub.parse(name))
+    return configured_context(folder) if folder else None
 
 
 def pick_device(requested: str) -> torch.device:
@@ -139,8 +156,21 @@ def _read(name: str, folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizer
             "transformers would fill them with random numbers; fetch or save the model again."
         )
     module.eval()
+    _check_finite(name, module)
     _check_causal(name, module)
     return module, tokenizer
+
+
+def _check_finite(name: str, module: PreTrainedModel) -> None:
+    """Name the first tensor in which a number is NaN or infinite: it would make all that is computed from it so."""
+    import torch
+
+    for tensor, values in module.named_parameters():
+        if not torch.isfinite(values).all():
+            raise SourceError(
+                f"The weights of {name!r} are broken: {tensor} holds NaN or infinite numbers. Fetch or save the model "
+                "again."
+            )
 
 
 def _check_causal(name: str, module: PreTrainedModel) -> None:
@@ -153,7 +183,11 @@ def _check_causal(name: str, module: PreTrainedModel) -> None:
     second[0, -1] = (first[0, -1] + 1) % vocabulary
     with torch.no_grad():
         gap = (module(first).logits - module(second).logits)[:, :-1].abs().max().item()
-    if not gap <= 1e-4:  # not: a NaN is no pass
+    if not math.isfinite(gap):
+        raise SourceError(
+            f"The model {name!r} is broken: its outputs are NaN or infinite. Fetch it again, or choose another model."
+        )
+    if gap > 1e-4:
         raise SourceError(
             f"The model {name!r} ({type(module).__name__}) is not causal: a change of the last token moves "
             f"earlier outputs by {gap:.2g}. Choose a decoder-only model such as gpt2 or smollm2-135m."
