@@ -1,7 +1,16 @@
-"""What test modules share: the small book, made once, and which tests stay together when several processes test."""
+"""What test modules share: the small book, made once, and which tests stay together when several processes test.
 
+Also the option that writes the book's page of bad days from the tests that are found.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import bad_days
 import pytest
 import small_book
+from attention_limits.atomic import write_text
 
 SLOW = [
     "book",
@@ -23,3 +32,27 @@ def pytest_collection_modifyitems(items):
     for item, group in groups.items():
         item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=lambda item: SLOW.index(groups[item]) if groups[item] in SLOW else len(SLOW))
+
+
+def pytest_addoption(parser):
+    """Add ``--bad-days-page``."""
+    parser.addoption(
+        "--bad-days-page", type=Path, metavar="FILE", help="write the page that lists the bad days to FILE"
+    )
+
+
+def pytest_configure(config):
+    """Begin a list of all tests that are found, those that -k leaves out among them."""
+    config.stash[bad_days.COLLECTED] = []
+
+
+def pytest_itemcollected(item):
+    """Note one."""
+    item.config.stash[bad_days.COLLECTED].append(item)
+
+
+def pytest_collection_finish(session):
+    """Write the page, where it is asked for."""
+    path = session.config.getoption("--bad-days-page")
+    if path:
+        write_text(path, bad_days.page(session.config.stash[bad_days.COLLECTED]))

@@ -5,9 +5,11 @@ from types import SimpleNamespace
 import pytest
 import torch
 import transformers
-from attention_limits import capture, sources
+from attention_limits import capture, intervention, sources
+from bad_days import case
 from watching import LargestTensor
 
+NAN, INF = float("nan"), float("inf")
 SMALL = dict(vocab_size=101, bos_token_id=0, eos_token_id=0, pad_token_id=0)
 
 
@@ -139,11 +141,13 @@ def test_the_model_is_put_back_as_it_was():
     assert not any(part._forward_pre_hooks for part in model.module.modules())
 
 
+@pytest.mark.bad_day("a window longer than the model's context")
 def test_window_longer_than_the_context_is_refused():
     with pytest.raises(capture.CaptureError, match="65 tokens is longer than the model's context of 64"):
         capture.capture(gpt2(), some_ids(65))
 
 
+@pytest.mark.bad_day("a window longer than the model's sliding window")
 def test_sliding_window_is_refused_only_where_it_changes_the_result():
     model = llama("Mistral", sliding_window=16)
     assert_equals_eager(model, some_ids(16))
@@ -161,6 +165,7 @@ def test_layers_that_slide_are_refused():
         capture.capture(model, some_ids(40))
 
 
+@pytest.mark.bad_day("a window read by a model that is not causal")
 def test_a_model_that_is_not_causal_is_refused():
     config = transformers.BertConfig(
         **SMALL, num_hidden_layers=1, hidden_size=32, intermediate_size=64, num_attention_heads=4
@@ -169,23 +174,88 @@ def test_a_model_that_is_not_causal_is_refused():
         capture.capture(built(config, transformers.BertLMHeadModel), some_ids(10))
 
 
+@pytest.mark.bad_day("a model that caps its logits")
 def test_soft_capped_logits_are_refused():
     with pytest.raises(capture.CaptureError, match="softcap"):
         capture.capture(llama("Gemma2", head_dim=8), some_ids(10))
 
 
+@pytest.mark.bad_day("a model whose attention cannot be seen")
 def test_a_model_outside_the_attention_interface_is_refused():
     config = transformers.BloomConfig(**SMALL, n_layer=2, hidden_size=32, n_head=4)
     with pytest.raises(capture.CaptureError, match="0 of 2 layers"):
         capture.capture(built(config, transformers.BloomForCausalLM), some_ids(10))
 
 
-def test_broken_weights_are_named():
+def overwrite(value: float, part: str, *place):
+    """Put a value into one place of a layer's attention weights; GPT-2 keeps queries, keys and values side by side."""
+
+    def harm(model):
+        with torch.no_grad():
+            (model.module.get_parameter(part)[place] if place else model.module.get_parameter(part)).fill_(
+                value
+            )
+
+    return harm
+
+
+@pytest.mark.parametrize(
+    ("make", "harm", "complaint"),
+    [
+        case(
+            "a NaN in the weights of a query",
+            gpt2,
+            overwrite(NAN, "transformer.h.1.attn.c_attn.weight", 0, 9),
+            "layer 1, head 1: the query holds NaN",
+        ),
+        case(
+            "an infinity in the weights of a key",
+            gpt2,
+            overwrite(INF, "transformer.h.0.attn.c_attn.weight", 0, 32 + 31),
+            "layer 0, head 3: the key holds NaN",
+        ),
+        case(
+            "a NaN in the weights of a value",
+            gpt2,
+            overwrite(NAN, "transformer.h.1.attn.c_attn.weight", 5, 64 + 16),
+            "layer 1, head 2: the value holds NaN",
+        ),
+        case(
+            "a NaN in the weights of a key that two heads share",
+            llama,
+            overwrite(NAN, "model.layers.1.self_attn.k_proj.weight", 8, 0),
+            "layer 1, head 2: the key holds NaN",
+        ),
+        case(
+            "a NaN in the embedding",
+            gpt2,
+            overwrite(NAN, "transformer.wte.weight"),
+            "layer 0: the input holds NaN",
+        ),
+        case(
+            "weights whose logits are infinite",
+            llama,
+            overwrite(1e25, "model.layers.0.self_attn.q_proj.weight"),
+            "layer 0, head 0: queries .up to .e.*infinite in float32",
+        ),
+    ],
+)
+def test_broken_weights_are_named_with_layer_and_head(make, harm, complaint):
+    model = make()
+    if "infinite in" in complaint:
+        overwrite(1e25, "model.layers.0.self_attn.k_proj.weight")(model)
+    harm(model)
+    with pytest.raises(capture.CaptureError, match=complaint):
+        capture.capture(model, some_ids(10))
+
+
+@pytest.mark.bad_day("a model whose output is NaN while its attention is sound")
+def test_a_broken_output_is_named_where_the_loss_is_read():
     model = gpt2()
     with torch.no_grad():
-        model.module.transformer.h[1].attn.c_attn.weight[0, 0] = float("nan")
-    with pytest.raises(capture.CaptureError, match="layer 1: the query holds NaN"):
-        capture.capture(model, some_ids(10))
+        model.module.transformer.ln_f.weight[0] = NAN
+    with pytest.raises(capture.CaptureError, match="GPT2LMHeadModel: the loss is NaN or infinite"):
+        intervention.loss(model, some_ids(10))
 
 
 def test_unknown_space_is_refused():
@@ -220,6 +290,7 @@ def test_windows_do_not_depend_on_where_the_text_was_cut():
     assert capture.windows(Words(), text, 50, 2).eq(26).all()
 
 
+@pytest.mark.bad_day("a text with fewer tokens than the windows need")
 def test_short_text_is_refused():
     with pytest.raises(capture.CaptureError, match=r"5 tokens, but 2 window\(s\) of 4 need 8"):
         capture.windows(Words(), "a b c d e", 4, 2)

@@ -8,8 +8,10 @@ import subprocess
 import sys
 import time
 
+import disks
 import nbformat
 import pytest
+from bad_days import case
 from toy import chapter, project
 
 SOURCES = ["model=a model", "text=a text.txt"]
@@ -82,10 +84,15 @@ def test_from_nothing_to_a_book_and_then_only_what_changed(toy):
     assert (after["requested"], str(toy) in json.dumps(after)) == ("a text.txt", False)
 
 
+@pytest.mark.bad_day("a failing cell, beside the pages of an older run")
 def test_a_failing_cell_has_the_last_word_and_a_rerun_does_what_is_missing(toy):
+    older = toy / "_build" / "html" / "notebooks" / "size.html"
+    older.parent.mkdir(parents=True)
+    older.write_text("what an older run found", encoding="utf-8")
     chapter(toy, "seed", "seed = 0", "seed", "total = 7\nraise ArithmeticError('the sum is wrong')")
     done = run(toy)
     assert done.returncode != 0
+    assert "The older pages in _build/html no longer fit and are removed" in done.stdout
     assert done.stdout.rstrip().splitlines()[-3:] == [
         "notebooks/seed.md failed in code cell 2 of 3: total = 7:",
         "ArithmeticError: the sum is wrong",
@@ -103,6 +110,7 @@ def test_a_failing_cell_has_the_last_word_and_a_rerun_does_what_is_missing(toy):
     assert not (toy / "_build" / "executed" / "seed.partial.ipynb").exists()
 
 
+@pytest.mark.bad_day("a page of the book that cannot be built")
 def test_a_failed_page_leaves_no_book_and_says_why(toy):
     page = toy / "book" / "index.md"
     page.write_text(page.read_text() + "\nSee [](nowhere.md).\n", encoding="utf-8")
@@ -112,15 +120,22 @@ def test_a_failed_page_leaves_no_book_and_says_why(toy):
     assert not (toy / "_build" / "html").exists()
 
 
-@pytest.mark.parametrize("kill", [os.killpg, os.kill], ids=["everything", "the engine, whose jobs live on"])
-def test_after_a_kill_a_rerun_completes(toy, kill):
+@pytest.mark.parametrize(
+    ("kill", "number"),
+    [
+        case("kill -9 of a run and its jobs", os.killpg, signal.SIGKILL),
+        case("kill -9 of the engine, whose jobs live on", os.kill, signal.SIGKILL),
+        case("Ctrl-C in the middle of a run", os.killpg, signal.SIGINT),
+    ],
+)
+def test_after_a_kill_a_rerun_completes(toy, kill, number):
     chapter(toy, "seed", "seed = 0", "seed", "import time\ntime.sleep(6)")
     process = subprocess.Popen(
         command(),
         cwd=toy,
         env=environment(toy),
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
     )
@@ -128,7 +143,12 @@ def test_after_a_kill_a_rerun_completes(toy, kill):
         if line.startswith("seed: started"):
             break
     time.sleep(1)
-    kill(process.pid, signal.SIGKILL)
+    kill(process.pid, number)
+    if number == signal.SIGINT:
+        said = process.communicate(timeout=60)[0]
+        assert process.returncode == 130, said
+        assert said.rstrip().splitlines()[-1] == "Interrupted. The same command goes on from what is missing."
+        assert "failed" not in said and "Traceback" not in said
     process.wait()
     process.stdout.close()
     assert not (toy / "_build" / "executed" / "seed.ipynb").exists()
@@ -139,6 +159,7 @@ def test_after_a_kill_a_rerun_completes(toy, kill):
     assert (toy / "_build" / "html" / "index.html").is_file()
 
 
+@pytest.mark.bad_day("two builds at once in one folder")
 def test_two_runs_at_once_wait_for_each_other(toy):
     first, second = (
         subprocess.Popen(
@@ -157,6 +178,7 @@ def test_two_runs_at_once_wait_for_each_other(toy):
     assert any("Another run is at work" in words for words in said)
 
 
+@pytest.mark.bad_day("a text whose name means something to a shell, to Snakemake, to HTML and to Markdown")
 def test_a_text_may_have_any_name_and_be_changed(toy):
     """Braces are Snakemake's wildcards, the rest means something to a shell, to HTML or to Markdown."""
     text = toy / "{name} {{a}} <b>$x_1$ `t` $(touch made) & 'q' *.txt"
@@ -171,7 +193,11 @@ def test_a_text_may_have_any_name_and_be_changed(toy):
     assert executed(run(toy, f"text={text.name}")) == {"seed", "index"}
 
 
-def test_another_folder_holds_another_run(toy):
+@pytest.mark.bad_day("no home folder, where model and text lie on this machine")
+def test_another_folder_holds_another_run_and_no_home_is_needed(toy, monkeypatch):
+    monkeypatch.setenv("HOME", os.devnull)  # nothing can be below it
+    for name in ("XDG_CACHE_HOME", "ATTENTION_LIMITS_CACHE", "HF_HOME"):
+        monkeypatch.delenv(name, raising=False)
     done = run(toy, "out=_build/other label", "seed=5")
     assert done.returncode == 0, done.stdout
     assert value(toy, "seed", "_build/other label") == 5
@@ -181,10 +207,23 @@ def test_another_folder_holds_another_run(toy):
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("widhts=4", "--config widhts: no notebook has this parameter. Did you mean widths?"),
-        ("text=not there.txt", "not there.txt"),
-        ("model=no model", "no model"),
-        ("device=gpu", "DEVICE is gpu; it must be one of auto, cpu, cuda, mps."),
+        case(
+            "an unknown setting of the book",
+            "widhts=4",
+            "--config widhts: no notebook has this parameter. Did you mean widths?",
+        ),
+        case("a text that is not there", "text=not there.txt", "not there.txt"),
+        case("a model that is not there", "model=no model", "no model"),
+        case(
+            "a wrong seed for the whole book",
+            "seed=-1",
+            "seed: seed is -1; it must be a whole number from 0 to 2**32 - 1.",
+        ),
+        case(
+            "an unknown device",
+            "device=gpu",
+            "The book: device is 'gpu'; it must be auto | cpu | cuda | mps.",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named_and_nothing_runs(toy, config, words):
@@ -195,6 +234,19 @@ def test_a_wrong_setting_is_named_and_nothing_runs(toy, config, words):
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.bad_day("a build folder that cannot be written")
+def test_a_build_folder_that_cannot_be_written_is_said(toy):
+    (toy / "_build").mkdir()
+    with disks.read_only(toy / "_build"):
+        done = run(toy)
+    assert done.returncode != 0 and not executed(done)
+    assert re.search(
+        r"The build folder '_build' cannot be written \((Read-only|Permission).*OUT=", done.stdout
+    )
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.bad_day("a chapter that records nothing")
 def test_a_chapter_without_a_record_is_named(toy):
     path = toy / "notebooks" / "size.md"
     path.write_text(path.read_text().replace('record = ""', "recrod = 1"), encoding="utf-8")

@@ -2,13 +2,19 @@
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import time
 
+import disks
 import jupytext
 import nbformat
+import psutil
 import pytest
 from attention_limits import execute
+from bad_days import case
 from toy import write_notebook
 
 
@@ -35,16 +41,14 @@ def test_is_notebook_only_with_a_kernel(tmp_path):
         assert not execute.is_notebook(plain)
 
 
-def test_only_declared_parameters_arrive_with_their_types(tmp_path, monkeypatch, capfd):
+def test_parameters_arrive_with_their_types(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     show = (
         "import os, sys\nprint(repr((n, lengths, text, 'extra' in globals(), os.getcwd(), sys.executable)))"
     )
     path = write_notebook(tmp_path / "my notebook.md", 'n = 1\nlengths = [1]\ntext = ""', show)
-    given = ["lengths=[2, 3]", "text=a 'quoted' = name.txt", "extra=1"]
+    given = ["lengths=[2, 3]", "text=a 'quoted' = name.txt"]
     assert execute.main([str(path), "out/my notebook.ipynb", "--parameters", *given]) == 0
-    (note,) = (line for line in capfd.readouterr().err.splitlines() if line.startswith("Note:"))
-    assert note == f"Note: {path} has no parameter 'extra'; it has n, lengths, text"
     expected = (1, [2, 3], "a 'quoted' = name.txt", False, str(tmp_path), sys.executable)
     assert outputs("out/my notebook.ipynb")[-1].strip() == repr(expected)
     run = nbformat.read("out/my notebook.ipynb", as_version=4).metadata.papermill
@@ -56,7 +60,7 @@ def test_only_declared_parameters_arrive_with_their_types(tmp_path, monkeypatch,
 def test_a_jupyter_notebook_and_a_parameter_file_will_do(tmp_path):
     path = tmp_path / "a.ipynb"
     jupytext.write(jupytext.read(write_notebook(tmp_path / "a.md", "n = 1", "print(n)")), path)
-    (tmp_path / "p.json").write_text(json.dumps({"n": 7, "unknown": 1}), encoding="utf-8")
+    (tmp_path / "p.json").write_text(json.dumps({"n": 7}), encoding="utf-8")
     execute.execute(path, tmp_path / "out.ipynb", execute.parse_parameters([str(tmp_path / "p.json")]))
     assert outputs(tmp_path / "out.ipynb")[-1] == "7\n"
 
@@ -64,9 +68,22 @@ def test_a_jupyter_notebook_and_a_parameter_file_will_do(tmp_path):
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        ("x = 1\nraise ValueError('bad $x$')", ["code cell 2 of 3: x = 1:", "ValueError: bad $x$"]),
-        ("1 +", ["code cell 2 of 3: 1 +:", "SyntaxError: invalid syntax"]),
-        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", ["code cell 2 of 3", "kernel died"]),
+        case(
+            "a cell that raises",
+            "x = 1\nraise ValueError('bad $x$')",
+            ["code cell 2 of 3: x = 1:", "ValueError: bad $x$"],
+        ),
+        case("a cell that is not Python", "1 +", ["code cell 2 of 3: 1 +:", "SyntaxError: invalid syntax"]),
+        case(
+            "a kernel that is killed in the middle of a notebook, as where the memory is out",
+            "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
+            ["code cell 2 of 3", "the kernel died (out of memory, or killed from outside)"],
+        ),
+        case(
+            "a cell that asks for more memory than there is",
+            "import resource\nresource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))\nx = bytearray(2**33)",
+            ["code cell 2 of 3", "MemoryError"],
+        ),
     ],
 )
 def test_a_failure_is_told_last_and_the_partial_notebook_is_kept(tmp_path, capfd, cell, words):
@@ -81,6 +98,92 @@ def test_a_failure_is_told_last_and_the_partial_notebook_is_kept(tmp_path, capfd
     partial = nbformat.read(tmp_path / "bad.partial.ipynb", as_version=4)
     assert any(c.source == "n = 2" or "n = 2" in c.source for c in partial.cells)
     assert "never\n" not in outputs(tmp_path / "bad.partial.ipynb")
+
+
+@pytest.fixture
+def no_kernel(monkeypatch):
+    """Any start of a kernel fails the test."""
+
+    def run(*_):
+        raise AssertionError("a kernel was started")
+
+    monkeypatch.setattr(execute, "_run", run)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        case(
+            "an unknown parameter, close to a known one",
+            "lenghts=[2]",
+            "a has no parameter 'lenghts'. Did you mean lengths?",
+        ),
+        case(
+            "an unknown parameter, close to none", "zzz=1", "a has no parameter 'zzz'. It has lengths, top_n."
+        ),
+        case(
+            "N that is no smaller than L",
+            "top_n=9",
+            "a: top_n is 9; it must be a whole number from 1 to min(lengths) - 1 (min(lengths) - 1 is 8, "
+            "lengths is [9, 10]).",
+        ),
+    ],
+)
+def test_a_wrong_parameter_is_said_before_a_kernel_starts(tmp_path, capfd, no_kernel, given, said):
+    path = write_notebook(tmp_path / "a.md", "lengths = [9, 10]\ntop_n = 2", "pass")
+    output = tmp_path / "a.ipynb"
+    output.write_text("from an older run", encoding="utf-8")
+    assert execute.main([str(path), str(output), "--parameters", given]) == 1
+    assert capfd.readouterr().err == f"\n{said}\n"
+    assert not output.exists() and not (tmp_path / "a.partial.ipynb").exists()
+
+
+@pytest.mark.parametrize(
+    ("disk", "reason"),
+    [
+        case(
+            "a full disk under the executed notebook",
+            lambda folder: disks.full(folder, 2**18),
+            "No space left|File too large",
+        ),
+        case(
+            "a folder for executed notebooks that cannot be written",
+            disks.read_only,
+            "Read-only|Permission denied",
+        ),
+    ],
+)
+def test_a_disk_that_takes_no_more_is_said(tmp_path, capfd, disk, reason):
+    path = write_notebook(tmp_path / "a.md", "n = 1", "print('x' * 2**20)")
+    (tmp_path / "out").mkdir()
+    with disk(tmp_path / "out"):
+        assert execute.main([str(path), str(tmp_path / "out" / "a.ipynb")]) == 1
+        assert not (tmp_path / "out" / "a.ipynb").exists()
+    last = capfd.readouterr().err.rstrip().splitlines()[-1]
+    assert re.match(
+        rf"{path} could not be executed into .*/a.ipynb \(({reason}).*\)\. Check the free space", last
+    )
+
+
+@pytest.mark.bad_day("Ctrl-C in the middle of a notebook")
+def test_an_interrupt_is_no_failure_and_leaves_no_kernel(tmp_path):
+    wait = "import os, pathlib, time\npathlib.Path('pid').write_text(str(os.getpid()))\ntime.sleep(60)"
+    write_notebook(tmp_path / "a.md", "n = 1", wait)
+    command = [sys.executable, "-m", "attention_limits.execute", "a.md", "a.ipynb"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    os.killpg(process.pid, signal.SIGINT)
+    said = process.communicate(timeout=30)[1]
+    assert process.returncode == 130
+    assert said.rstrip().splitlines()[-1] == "a.md was interrupted; run it again to complete it."
+    assert "Traceback" not in said and not (tmp_path / "a.ipynb").exists()
+    kernel = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(kernel) or psutil.Process(kernel).status() == psutil.STATUS_ZOMBIE
 
 
 def test_the_plain_commands_of_the_readme_do_the_same(tmp_path):
@@ -109,7 +212,13 @@ def test_a_long_cell_is_named_while_it_runs(tmp_path, capfd, monkeypatch):
     assert "a: in code cell 2 of 2: # wait a while" in capfd.readouterr().out
 
 
-@pytest.mark.parametrize("text", [None, "---\nkernelspec: [\nx: y\n---\n"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        case("the path of a notebook that is not there", None),
+        case("a notebook whose head is no YAML", "---\nkernelspec: [\nx: y\n---\n"),
+    ],
+)
 def test_a_file_that_is_no_notebook(tmp_path, capfd, text):
     path = tmp_path / "a.md"
     if text is not None:
@@ -118,13 +227,21 @@ def test_a_file_that_is_no_notebook(tmp_path, capfd, text):
     assert f"{path}: cannot be read as a notebook" in capfd.readouterr().err
 
 
+@pytest.mark.bad_day("a parameters cell that is not Python")
 def test_a_parameter_cell_that_is_not_python(tmp_path):
     path = write_notebook(tmp_path / "a.md", "n = = 1")
     with pytest.raises(execute.ExecutionError, match=r"parameters` cannot be read.*n = = 1"):
         execute.declared(execute.read(path))
 
 
-@pytest.mark.parametrize("content", [None, "[1]", "{"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        case("a file of parameters that is not there", None),
+        case("a file of parameters that is a list", "[1]"),
+        case("a file of parameters that breaks off", "{"),
+    ],
+)
 def test_a_parameter_file_that_is_none(tmp_path, content):
     path = tmp_path / "p.json"
     if content is not None:

@@ -1,8 +1,10 @@
 """Staging the book: a clean folder each time, and no path of this machine in what a reader gets."""
 
 import json
+import re
 import shutil
 
+import disks
 import nbformat
 import pytest
 from attention_limits import execute, publish
@@ -19,7 +21,8 @@ def run(tmp_path_factory):
     """A folder with the sources of a chapter and a landing page, and its build folder after they were executed."""
     folder = tmp_path_factory.mktemp("run")
     book = folder / "book"
-    chapter = write_notebook(folder / "one.md", 'text = "auto"\nn = 1\nrecord = ""', "pass")
+    warn = "import warnings\nprint('seen')\nwarnings.warn('beware')"
+    chapter = write_notebook(folder / "one.md", 'text = "auto"\nn = 1\nrecord = ""', warn)
     index = write_notebook(book / "index.md", 'records = ""\nexecuted = ""', "pass")
     (book / "notation.md").write_text("# Notation\n", encoding="utf-8")
     given = {
@@ -30,7 +33,9 @@ def run(tmp_path_factory):
         "executed": "/secret",
     }
     for path in (chapter, index):
-        execute.execute(path, folder / "build" / "executed" / f"{path.stem}.ipynb", given)
+        known = execute.declared(execute.read(path))
+        own = {name: value for name, value in given.items() if name in known}
+        execute.execute(path, folder / "build" / "executed" / f"{path.stem}.ipynb", own)
     return folder
 
 
@@ -63,6 +68,10 @@ def test_the_staged_folder_is_clean_and_tells_no_place(build):
     assert "remove-cell" not in injected.metadata.tags
     assert chapter.metadata.papermill.parameters == {"text": "my text.txt", "n": 2}
     assert chapter.metadata.papermill.duration > 0
+    assert "beware" in (build / "executed" / "one.ipynb").read_text(encoding="utf-8").replace(
+        "warn('beware')", ""
+    )
+    assert [output.get("name") for cell in chapter.cells for output in cell.get("outputs", ())] == ["stdout"]
 
 
 def test_the_block_about_a_run_is_the_last_cell_of_the_page_alone(build):
@@ -107,6 +116,19 @@ def test_a_cell_in_which_nothing_is_left_is_not_shown(build):
     assert "remove-cell" in injected.metadata.tags
 
 
+@pytest.mark.bad_day("a full disk under the pages")
+def test_pages_that_cannot_be_written_are_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book").mkdir()
+    (tmp_path / "book" / "page.md").write_text("x" * 400_000, encoding="utf-8")
+    with disks.full(tmp_path / "build", 65536) as build:
+        assert publish.main([str(build)]) == 1
+        assert not (build / "html").exists()
+    last = capsys.readouterr().err.strip()
+    assert re.fullmatch(r"The pages cannot be written: .*(No space left|File too large).*", last)
+
+
+@pytest.mark.bad_day("a book with a page in its contents that is not there")
 def test_a_broken_book_is_an_error_and_an_older_one_stays(build, monkeypatch):
     html = build / "html"
     html.mkdir()

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from attention_limits import records
+from bad_days import case
 
 
 def sample():
@@ -37,7 +38,16 @@ def test_empty_path_writes_nothing(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), None, "1", True])
+@pytest.mark.parametrize(
+    "value",
+    [
+        case("a result that is NaN", float("nan")),
+        case("a result that is infinite", float("inf")),
+        case("a result that is missing", None),
+        case("a result that is a text", "1"),
+        case("a result that is true or false", True),
+    ],
+)
 def test_values_that_are_no_finite_numbers_are_refused(value):
     with pytest.raises(ValueError, match="not a finite number"):
         sample().add("x", value, meaning="")
@@ -59,6 +69,7 @@ def test_find_wants_exactly_one(id, reading):
         records.find(sample().content, id, **reading)
 
 
+@pytest.mark.bad_day("a record of another form")
 @pytest.mark.parametrize(
     "change",
     [
@@ -80,6 +91,7 @@ def test_damaged_files_are_refused_with_their_name(tmp_path, change):
         records.load(tmp_path / "bad.json")
 
 
+@pytest.mark.bad_day("a record that breaks off")
 def test_a_file_cut_short_is_refused(tmp_path):
     (tmp_path / "cut.json").write_text(json.dumps(sample().content)[:100])
     with pytest.raises(ValueError, match=r"cut\.json"):

@@ -19,6 +19,7 @@ import yaml
 from attention_limits import execute, pages, records
 from attention_limits.rerun import compare, label, render
 from attention_limits.scorecard import rules
+from bad_days import case
 from toy import project
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -90,23 +91,19 @@ def test_labels(good):
     assert label.checked(good) == good
 
 
-def bad(description: str, *values):
-    return pytest.param(*values, marks=pytest.mark.bad_day(description), id=description)
-
-
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        bad("an empty label", "", "NAME is ''; a label consists of letters a to z, digits and . _ -"),
-        bad("a label that is a path", "a/b", "NAME is 'a/b'; a label consists"),
-        bad("a label that leads out of the build folder", "..", "NAME is '..'"),
-        bad("a label that is an option", "-n", "NAME is '-n'"),
-        bad("a label with a space", "my run", "NAME is 'my run'"),
-        bad("a label with a line end", "run\n", r"NAME is 'run\n'"),
-        bad("a label in other letters", "мой", "NAME is 'мой'"),
-        bad("a label of 65 letters", "x" * 65, "64 at most"),
-        bad("a label that the build folder uses itself", "Records", "which the build folder uses itself"),
-        bad("a label that Snakemake read as a number", 7, "was read as 7 and not as text"),
+        case("an empty label", "", "NAME is ''; a label consists of letters a to z, digits and . _ -"),
+        case("a label that is a path", "a/b", "NAME is 'a/b'; a label consists"),
+        case("a label that leads out of the build folder", "..", "NAME is '..'"),
+        case("a label that is an option", "-n", "NAME is '-n'"),
+        case("a label with a space", "my run", "NAME is 'my run'"),
+        case("a label with a line end", "run\n", r"NAME is 'run\n'"),
+        case("a label in other letters", "мой", "NAME is 'мой'"),
+        case("a label of 65 letters", "x" * 65, "64 at most"),
+        case("a label that the build folder uses itself", "Records", "which the build folder uses itself"),
+        case("a label that Snakemake read as a number", 7, "was read as 7 and not as text"),
     ],
 )
 def test_what_is_no_label(value, words):
@@ -340,13 +337,13 @@ def test_the_commands_of_the_readme_do_what_make_rerun_does(toy, made):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        bad(
+        case(
             "a rerun without a label",
             ["TEXT=a text.txt"],
             "Give the run a label of its own: make rerun TEXT=",
         ),
-        bad("a rerun with a path as label", ["NAME=../x"], "NAME is '../x'; a label consists of"),
-        bad("a rerun of an empty standard input", ["NAME=x", "TEXT=-"], "Standard input is empty"),
+        case("a rerun with a path as label", ["NAME=../x"], "NAME is '../x'; a label consists of"),
+        case("a rerun of an empty standard input", ["NAME=x", "TEXT=-"], "Standard input is empty"),
     ],
 )
 def test_make_rerun_refuses_with_a_sentence(toy, given, words):

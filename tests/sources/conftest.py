@@ -107,12 +107,17 @@ def own_machine(monkeypatch, tmp_path, closed_port, connect) -> Path:
 
 @dataclass
 class Server:
-    """A hub and a library on this machine: ``files[repository][path]``, ``pages[path]``, what was asked."""
+    """A hub and a library on this machine: ``files[repository][path]``, ``pages[path]``, what was asked.
+
+    Questions whose path holds ``silent`` get no answer before the test is over.
+    """
 
     address: str = ""
     files: dict[str, dict[str, bytes]] = field(default_factory=dict)
     pages: dict[str, bytes] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
+    silent: str = ""
+    over: threading.Event = field(default_factory=threading.Event)
 
     def publish(self, repository: str, folder: Path) -> None:
         self.files[repository] = {part.name: part.read_bytes() for part in folder.iterdir()}
@@ -127,6 +132,7 @@ def server(connect):
     threading.Thread(target=httpd.serve_forever, args=(0.02,), daemon=True).start()
     connect(state.address)
     yield state
+    state.over.set()
     httpd.shutdown()
     httpd.server_close()
 
@@ -140,6 +146,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self):
         path = unquote(urlsplit(self.path).path)
         self.state.asked.append(f"{self.command} {path}")
+        if self.state.silent and self.state.silent in path:
+            self.close_connection = self.state.over.wait(60)
+            return None
         if path in self.state.pages:
             return self._send(self.state.pages[path])
         for repository, files in self.state.files.items():
@@ -155,6 +164,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(b"no such page", status=404)
 
     do_HEAD = do_GET
+
+    def do_CONNECT(self):
+        """A request to a proxy for an encrypted connection, which is not made here."""
+        self.state.asked.append(f"CONNECT {self.path}")
+        self._send(b"no way through", status=403)
 
     def _commit(self, path: str) -> str:
         return next((part for part in path.split("/") if len(part) == 40), COMMIT)

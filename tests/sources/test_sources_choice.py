@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from attention_limits import sources
 from attention_limits.sources import base, choice, hub, reach, registry
+from bad_days import case
 
 KINDS = [("model", "gpt2", "smollm2-135m"), ("text", "war-and-peace", "king-james")]
 
@@ -34,6 +35,7 @@ def test_a_name_is_taken_as_it_is_and_nobody_is_asked(name, no_question):
         assert sources.decide(kind, name) == (name, "")
 
 
+@pytest.mark.bad_day("no network, where nothing is named")
 @pytest.mark.parametrize(("kind", "paper", "embedded"), KINDS)
 def test_without_a_network_auto_is_the_embedded_default_and_says_so(kind, paper, embedded):
     name, notice = sources.decide(kind, "auto")
@@ -50,12 +52,14 @@ def test_where_its_host_answers_auto_is_the_papers_choice(kind, paper, embedded,
     assert len(server.asked) == 1
 
 
+@pytest.mark.bad_day("a host that answers with an error")
 @pytest.mark.parametrize(("kind", "paper", "embedded"), KINDS)
 def test_a_host_that_answers_with_an_error_is_not_a_source(kind, paper, embedded, server):
     name, notice = sources.decide(kind, "auto")
     assert name == embedded and "HTTP status 404" in notice
 
 
+@pytest.mark.bad_day("a cached model that is damaged, without a network")
 def test_a_model_in_the_cache_needs_no_network_unless_it_is_damaged(
     server, tiny, connect, closed_port, monkeypatch
 ):
@@ -69,6 +73,7 @@ def test_a_model_in_the_cache_needs_no_network_unless_it_is_damaged(
     assert sources.decide("model", "auto")[0] == "smollm2-135m"
 
 
+@pytest.mark.bad_day("an empty name")
 def test_empty_names_and_other_kinds():
     with pytest.raises(sources.SourceError, match=r"text's name is empty.*'auto'"):
         sources.decide("text", " ")
@@ -91,7 +96,13 @@ def silent_host(_monkeypatch, request):
     request.getfixturevalue("connect")(request.getfixturevalue("silent_port"))
 
 
-@pytest.mark.parametrize("trouble", [hanging_name_server, silent_host])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        case("a name server that hangs", hanging_name_server),
+        case("a network that hangs: hosts accept and never answer", silent_host),
+    ],
+)
 def test_a_network_that_hangs_costs_less_than_five_seconds_for_both(trouble, monkeypatch, request):
     trouble(monkeypatch, request)
     start = time.monotonic()
@@ -118,8 +129,21 @@ def test_a_probe_tells_success_from_refusal_and_nonsense(server, closed_port):
     assert not reach.probe("no address at all").ok
 
 
-def test_a_proxy_named_in_the_environment_is_used(server, monkeypatch):
-    monkeypatch.setenv("http_proxy", server.address)
-    monkeypatch.delenv("no_proxy", raising=False)
-    assert reach.probe("http://host.invalid/page").status == 404
-    assert server.asked  # the question for another host went to the proxy
+@pytest.mark.parametrize(
+    ("variable", "asked"),
+    [
+        case("a network that is reached through a proxy only", "http_proxy", "GET /page"),
+        case(
+            "a network that is reached through a proxy only, encrypted",
+            "HTTPS_PROXY",
+            "CONNECT host.invalid:443",
+        ),
+    ],
+)
+def test_a_proxy_named_in_the_environment_is_used(server, monkeypatch, variable, asked):
+    monkeypatch.setenv(variable, server.address)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    scheme = variable.lower().removesuffix("_proxy")
+    assert not reach.probe(f"{scheme}://host.invalid/page").ok
+    assert server.asked == [asked]  # the question for another host went to the proxy

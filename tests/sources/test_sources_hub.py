@@ -9,10 +9,13 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
+import disks
 import pytest
 from attention_limits import sources
 from attention_limits.sources import base, hub, registry
+from bad_days import case
 
 NAME = "someone/tiny"
 
@@ -65,7 +68,14 @@ def test_a_revision_may_be_named(server, tiny):
     assert sources.fetch_model(f"{NAME}@{revision}")[1].revision == revision
 
 
-@pytest.mark.parametrize("harm", ["truncate", "flip", "config"])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        case("a model of the hub whose cached weights are cut short", "truncate"),
+        case("a model of the hub in whose cached weights a bit has changed", "flip"),
+        case("a model of the hub whose cached config is another", "config"),
+    ],
+)
 def test_a_damaged_cache_entry_is_found_and_fetched_again(server, tiny, harm, capsys):
     server.publish(NAME, tiny)
     folder, provenance = sources.fetch_model(NAME)
@@ -84,6 +94,7 @@ def test_a_damaged_cache_entry_is_found_and_fetched_again(server, tiny, harm, ca
     assert hub.is_cached(hub.parse(NAME))
 
 
+@pytest.mark.bad_day("a download from the hub that was interrupted")
 def test_an_interrupted_download_is_completed(server, tiny):
     server.publish(NAME, tiny)
     folder, _ = sources.fetch_model(NAME)
@@ -92,6 +103,7 @@ def test_an_interrupted_download_is_completed(server, tiny):
     assert sources.fetch_model(NAME)[0] == folder and (folder / "model.safetensors").is_file()
 
 
+@pytest.mark.bad_day("a damaged model of the hub, and no network")
 def test_a_damaged_entry_without_a_network_is_an_error_and_is_kept(server, tiny, connect, closed_port):
     server.publish(NAME, tiny)
     folder, _ = sources.fetch_model(NAME)
@@ -104,6 +116,7 @@ def test_a_damaged_entry_without_a_network_is_an_error_and_is_kept(server, tiny,
     assert weights(folder).read_bytes() == b"short"
 
 
+@pytest.mark.bad_day("a hub that serves other weights than pinned")
 def test_a_pinned_hash_is_demanded(server, tiny, monkeypatch):
     server.publish("openai-community/gpt2", tiny)
     with pytest.raises(
@@ -116,6 +129,8 @@ def test_a_pinned_hash_is_demanded(server, tiny, monkeypatch):
     assert sources.fetch_model("gpt2")[1].revision == "607a30d783dfa663caf39e06633721c8d4cfcd7e"
 
 
+@pytest.mark.bad_day("a model of the hub with a pickle only")
+@pytest.mark.bad_day("a model of the hub that asks for its own code")
 def test_pickles_and_remote_code_are_refused(server, tiny):
     (tiny / "model.safetensors").rename(tiny / "pytorch_model.bin")
     server.publish("someone/pickled", tiny)
@@ -131,6 +146,8 @@ def test_pickles_and_remote_code_are_refused(server, tiny):
         sources.fetch_model("someone/coded")
 
 
+@pytest.mark.bad_day("a model that the hub does not have")
+@pytest.mark.bad_day("a name that no model of the hub can have")
 def test_unknown_and_impossible_names(server):
     with pytest.raises(sources.SourceError, match=r"no open model 'nobody/nothing' at revision 'main'.*404"):
         sources.fetch_model("nobody/nothing")
@@ -139,6 +156,7 @@ def test_unknown_and_impossible_names(server):
     assert not any("double" in line for line in server.asked)
 
 
+@pytest.mark.bad_day("a hub that is switched off by HF_HUB_OFFLINE")
 def test_offline_mode_of_the_hub_is_respected(server, tiny, monkeypatch):
     from huggingface_hub import constants
 
@@ -149,7 +167,88 @@ def test_offline_mode_of_the_hub_is_respected(server, tiny, monkeypatch):
     assert server.asked == []
 
 
-@pytest.mark.parametrize("network", ["closed_port", "silent_port"])
+@pytest.mark.bad_day("a hub that falls silent in the middle of a download")
+def test_a_download_that_hangs_ends_with_a_sentence(server, tiny, monkeypatch):
+    """The client's own limits, which add up to some six minutes, made short."""
+    from huggingface_hub import constants, file_download
+    from huggingface_hub.utils import _http
+
+    for module, name in (
+        (constants, "HF_HUB_DOWNLOAD_TIMEOUT"),
+        (constants, "HF_HUB_ETAG_TIMEOUT"),
+        (file_download, "_ETAG_RETRY_TIMEOUT"),
+    ):
+        assert 1 <= getattr(module, name) <= 60  # seconds without a byte
+        monkeypatch.setattr(module, name, 0.2)
+    monkeypatch.setattr(_http, "time", SimpleNamespace(sleep=lambda _: None, time=time.time))
+    server.publish(NAME, tiny)
+    server.silent = "resolve"
+    start = time.monotonic()
+    with pytest.raises(sources.SourceError, match=f"download of '{NAME}' from 127.0.0.1 failed .*Run again"):
+        sources.fetch_model(NAME)
+    assert time.monotonic() - start < 20
+    server.silent = ""
+    assert sources.fetch_model(NAME)[1].name == NAME
+
+
+@pytest.mark.bad_day("a hub that is reached through a proxy only")
+def test_a_proxy_brings_a_model(server, tiny, connect, monkeypatch):
+    import huggingface_hub
+
+    server.publish(NAME, tiny)
+    connect("http://hub.invalid")
+    monkeypatch.setenv("HTTP_PROXY", server.address)
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    huggingface_hub.close_session()  # its client has read the environment
+    try:
+        assert sources.fetch_model(NAME)[1].origin == f"hub.invalid/{NAME}"
+    finally:
+        huggingface_hub.close_session()
+    assert f"GET /api/models/{NAME}/revision/main" in server.asked
+
+
+@pytest.mark.parametrize(
+    ("disk", "reason"),
+    [
+        case(
+            "a full disk under the hub's cache",
+            lambda folder: disks.full(folder, 65536),
+            "No space left|File too large",
+        ),
+        case("a hub's cache that cannot be written", disks.read_only, "Read-only|Permission denied"),
+    ],
+)
+def test_a_hub_cache_that_takes_no_more_is_said(server, tiny, tmp_path, monkeypatch, disk, reason):
+    from huggingface_hub import constants
+
+    (tiny / "model.safetensors").write_bytes(b"x" * 400_000)
+    server.publish(NAME, tiny)
+    folder = tmp_path / "small"
+    folder.mkdir()
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder))
+    with disk(folder), pytest.raises(sources.SourceError, match=rf"hub's cache folder .*({reason}).*HF_HOME"):
+        sources.fetch_model(NAME)
+
+
+@pytest.mark.bad_day("a hub's cache in the home of nobody")
+def test_without_a_home_the_hub_has_no_cache(server, tiny, monkeypatch):
+    from huggingface_hub import constants
+
+    server.publish(NAME, tiny)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", "~nobody-of-this-name/hub")
+    with pytest.raises(sources.SourceError, match=r"no home folder for the hub's cache.*HF_HOME"):
+        sources.fetch_model(NAME)
+    assert not Path("~nobody-of-this-name").exists()
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        case("a named model, not in the cache, and a network that refuses", "closed_port"),
+        case("a named model, not in the cache, and a network that hangs", "silent_port"),
+    ],
+)
 def test_naming_gpt2_without_a_network_fails_soon_and_plainly(network, request, tmp_path):
     """In a process of its own, imports included, as ``make book MODEL=gpt2`` meets it."""
     address = request.getfixturevalue(network)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import math
 import os
 import shutil
 from pathlib import Path
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from attention_limits import sources
 from attention_limits.sources import base, folders
+from bad_days import case
 
 
 def change_config(folder: Path, **values) -> None:
@@ -64,48 +67,190 @@ def test_weights_in_several_files(tiny):
     assert provenance.size == sum(p.stat().st_size for p in shards)
     shards[0].unlink()
     refused(tiny, f"lacks {shards[0].name}, which its index names")
-    index = tiny / folders.INDEX
-    index.write_text(json.dumps({"weight_map": {"w": "../outside.safetensors"}}))
-    refused(tiny, "names a file outside its folder")
-    index.write_text("[]")
-    refused(tiny, "index.json of 'tiny' is damaged")
 
 
-def test_truncated_missing_and_pickled_weights(tiny):
-    path = tiny / "model.safetensors"
-    os.truncate(path, path.stat().st_size - 1)
-    refused(tiny, "model.safetensors of the model .* is truncated or damaged")
-    os.truncate(path, 4)
-    refused(tiny, "truncated or damaged")
-    path.rename(tiny / "pytorch_model.bin")
-    refused(tiny, "pytorch_model.bin: pickle files are refused")
-    (tiny / "pytorch_model.bin").unlink()
-    refused(tiny, "has no weights as safetensors")
-
-
-def test_missing_tensors_are_named(tiny):
+def change_weights(folder: Path, change) -> None:
     from safetensors.torch import load_file, save_file
 
-    weights = load_file(tiny / "model.safetensors")
-    del weights["transformer.h.0.attn.c_attn.weight"]
-    save_file(weights, tiny / "model.safetensors", metadata={"format": "pt"})
-    refused(tiny, r"1 tensors are missing \(transformer.h.0.attn.c_attn.weight\)")
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_configs_that_cannot_be_used(tiny):
-    original = (tiny / "config.json").read_text()
-    change_config(tiny, n_embd=16)
-    refused(tiny, "could not load .* as a causal language model")
-    change_config(tiny, auto_map={"AutoModelForCausalLM": "evil.Model"})
-    refused(tiny, "needs code from its own folder .*never run")
-    (tiny / "config.json").write_text(original[:40])
-    refused(tiny, "config.json of the model .* is damaged")
-    (tiny / "config.json").write_text('{"model_type": "no-such-type"}')
-    refused(tiny, "could not load")
-    (tiny / "config.json").unlink()
-    refused(tiny, "has no config.json")
+def cut(folder: Path, size: int) -> None:
+    path = folder / "model.safetensors"
+    os.truncate(path, size if size > 0 else path.stat().st_size + size)
 
 
+def pickle_instead(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def without_a_tensor(folder: Path) -> None:
+    change_weights(folder, lambda weights: weights.pop("transformer.h.0.attn.c_attn.weight"))
+
+
+def with_a(value: float, folder: Path) -> None:
+    change_weights(folder, lambda weights: weights["transformer.h.0.mlp.c_fc.weight"][3].fill_(value))
+
+
+def of_another_shape(folder: Path) -> None:
+    def halve(weights):
+        weights["transformer.h.0.mlp.c_fc.weight"] = weights["transformer.h.0.mlp.c_fc.weight"][:4].clone()
+
+    change_weights(folder, halve)
+
+
+def huge(folder: Path) -> None:
+    """Finite weights whose products are not."""
+    change_weights(folder, lambda weights: weights["transformer.wte.weight"].fill_(1e38))
+
+
+def config(text: str):
+    return lambda folder: (folder / "config.json").write_bytes(text.encode("latin-1"))
+
+
+def index(text: str):
+    def write(folder: Path) -> None:
+        (folder / "model.safetensors").unlink()
+        (folder / folders.INDEX).write_text(text)
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        case("weights that lack their last byte", lambda f: cut(f, -1), "is truncated or damaged"),
+        case("weights of four bytes", lambda f: cut(f, 4), "is truncated or damaged"),
+        case(
+            "weights that are a folder",
+            lambda f: (f / "model.safetensors").unlink() or (f / "model.safetensors").mkdir(),
+            "has no weights as safetensors",
+        ),
+        case(
+            "no weights at all",
+            lambda f: (f / "model.safetensors").unlink(),
+            "has no weights as safetensors",
+        ),
+        case(
+            "weights as a pickle only",
+            pickle_instead,
+            "pytorch_model.bin: pickle files are refused",
+        ),
+        case(
+            "weights that lack a tensor",
+            without_a_tensor,
+            r"1 tensors are missing \(transformer.h.0.attn.c_attn.weight\)",
+        ),
+        case(
+            "a tensor of another shape",
+            of_another_shape,
+            "could not load .* as a causal language model",
+        ),
+        case(
+            "weights with NaN",
+            lambda f: with_a(math.nan, f),
+            "weights of 'tiny' are broken: transformer.h.0.mlp.c_fc.weight holds NaN",
+        ),
+        case(
+            "weights with infinity",
+            lambda f: with_a(math.inf, f),
+            "transformer.h.0.mlp.c_fc.weight holds NaN or infinite",
+        ),
+        case(
+            "weights so large that every output is NaN",
+            huge,
+            "'tiny' is broken: its outputs are NaN or infinite",
+        ),
+        case(
+            "an index that names a file outside its folder",
+            index('{"weight_map": {"w": "../outside.safetensors"}}'),
+            "names a file outside its folder",
+        ),
+        case("an index that is a list", index("[]"), "index.json of 'tiny' is damaged"),
+        case(
+            "an index that breaks off",
+            index('{"weight_map": '),
+            "index.json of 'tiny' is damaged",
+        ),
+        case(
+            "an index of a file that is not there",
+            index('{"weight_map": {"w": "gone.safetensors"}}'),
+            "lacks gone.safetensors, which its index names",
+        ),
+    ],
+)
+def test_weights_that_cannot_be_used(tiny, harm, complaint):
+    harm(tiny)
+    refused(tiny, complaint)
+
+
+@pytest.mark.parametrize(
+    ("harm", "complaint"),
+    [
+        case(
+            "a config of another shape than the weights",
+            lambda f: change_config(f, n_embd=16),
+            "could not load .* as a causal language model",
+        ),
+        case(
+            "a config that asks for code of the model's folder",
+            lambda f: change_config(f, auto_map={"AutoModelForCausalLM": "evil.Model"}),
+            "needs code from its own folder .*never run",
+        ),
+        case(
+            "a config that breaks off",
+            config('{"architectures": ["GPT2LM'),
+            "config.json of the model .* is damaged",
+        ),
+        case("a config that is a list", config("[]"), "config.json of the model .* is damaged"),
+        case("an empty config", config(""), "config.json of the model .* is damaged"),
+        case(
+            "a config that is not UTF-8",
+            config('{"model_type": "\xe9"}'),
+            "config.json of the model .* is damaged",
+        ),
+        case(
+            "a config of an unknown architecture",
+            config('{"model_type": "no-such-type"}'),
+            "could not load",
+        ),
+        case("no config", lambda f: (f / "config.json").unlink(), "has no config.json"),
+        case(
+            "a tokenizer that breaks off",
+            lambda f: os.truncate(f / "tokenizer.json", 100),
+            "could not load",
+        ),
+        case(
+            "no tokenizer",
+            lambda f: [part.unlink() for part in f.glob("tokenizer*")],
+            "has no tokenizer .tokenizer.json or",
+        ),
+    ],
+)
+def test_configs_and_tokenizers_that_cannot_be_used(tiny, harm, complaint):
+    harm(tiny)
+    refused(tiny, complaint)
+
+
+@pytest.mark.bad_day("a tokenizer that asks for code of the model's folder")
+def test_code_in_a_models_folder_never_runs(tiny, tmp_path):
+    """Whatever file of the folder asks for it."""
+    made = tmp_path / "made"
+    (tiny / "evil.py").write_text(f"open({str(made)!r}, 'w').close()\nModel = Tokenizer = None\n")
+    path = tiny / "tokenizer_config.json"
+    settings = json.loads(path.read_text()) | {
+        "auto_map": {"AutoTokenizer": ["evil.Tokenizer", "evil.Tokenizer"]}
+    }
+    path.write_text(json.dumps(settings))
+    with contextlib.suppress(sources.SourceError):
+        sources.load_model(str(tiny), "cpu")
+    assert not made.exists()
+
+
+@pytest.mark.bad_day("a model that sees the whole text")
+@pytest.mark.bad_day("an encoder-decoder")
 def test_models_that_are_not_causal(tmp_path, tiny):
     from transformers import BertConfig, BertForMaskedLM, T5Config, T5ForConditionalGeneration
 
@@ -124,16 +269,32 @@ def test_models_that_are_not_causal(tmp_path, tiny):
         refused(folder, complaint)
 
 
-def test_a_folder_without_a_tokenizer(tiny):
-    for part in tiny.glob("tokenizer*"):
-        part.unlink()
-    refused(tiny, "has no tokenizer .tokenizer.json or")
-
-
+@pytest.mark.bad_day("the path of a model that is not there")
+@pytest.mark.bad_day("the path of a model that is a file")
 def test_paths_that_are_no_folder(tmp_path):
     refused(tmp_path / "nothing", "no such folder")
     (tmp_path / "file").write_text("x")
     refused(tmp_path / "file", "a file, not a folder")
+
+
+def test_the_context_is_known_from_the_config_alone(tiny):
+    (tiny / "model.safetensors").unlink()
+    assert sources.context_length(str(tiny)) == 32
+    for values, context in (
+        ({"n_positions": None, "max_position_embeddings": 77}, 77),
+        ({"n_positions": None, "text_config": {"max_position_embeddings": 50}}, 50),
+        ({"sliding_window": 16}, 16),
+        ({"sliding_window": 16, "use_sliding_window": False}, 50),
+        ({"sliding_window": 16, "layer_types": ["full_attention"]}, 50),
+        ({"sliding_window": 64, "use_sliding_window": True, "layer_types": ["sliding_attention"]}, 50),
+        ({"text_config": None, "max_position_embeddings": None}, 64),
+    ):
+        change_config(tiny, **values)
+        assert sources.context_length(str(tiny)) == context, values
+    (tiny / "config.json").write_text("[]")
+    assert sources.context_length(str(tiny)) is None
+    assert sources.context_length("someone/not-here") is None
+    assert sources.context_length("smollm2-135m") is None  # the cache of these tests is empty
 
 
 def test_a_relative_folder_wins_over_a_hub_name(tiny, monkeypatch):
@@ -141,6 +302,7 @@ def test_a_relative_folder_wins_over_a_hub_name(tiny, monkeypatch):
     assert sources.fetch_model("models/tiny")[1].origin == "a local folder"
 
 
+@pytest.mark.bad_day("a device that this machine does not have")
 def test_devices(monkeypatch):
     import torch
 
