@@ -257,7 +257,8 @@ def undocumented(node: ast.AST, inside: str = "") -> list[str]:
                 continue
             if not ast.get_docstring(part):
                 found.append(f"{inside}{part.name}")
-            found += undocumented(part, f"{inside}{part.name}.")
+            if isinstance(part, ast.ClassDef):  # what a function defines for itself is not public
+                found += undocumented(part, f"{inside}{part.name}.")
         else:
             found += undocumented(part, inside)
     return found
