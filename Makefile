@@ -8,6 +8,8 @@ TEXT ?= auto
 DEVICE ?= auto
 CORES ?= all
 OUT ?= _build
+TABLE ?=
+PROFILE ?=
 ARGS ?=
 # A label is given on the command line: some systems set NAME to the name of the machine.
 ifneq ($(origin NAME),command line)
@@ -20,7 +22,8 @@ STAMP := .venv/.installed
 # Handed over in the environment and as they are (`value`: make expands no $ in them): a path may hold any character.
 export ATTENTION_LIMITS_MODEL := $(value MODEL)
 export ATTENTION_LIMITS_TEXT := $(value TEXT)
-unexport MODEL TEXT OUT NAME
+export ATTENTION_LIMITS_SWEEP := $(value TABLE)
+unexport MODEL TEXT OUT NAME TABLE
 export ATTENTION_LIMITS_DEVICE := $(DEVICE)
 export ATTENTION_LIMITS_OUT := $(value OUT)
 # Settings of Jupyter and IPython stay in the build folder instead of the home folder.
@@ -29,13 +32,18 @@ export JUPYTER_DATA_DIR := $(CURDIR)/_build/home/data
 export JUPYTER_RUNTIME_DIR := $(CURDIR)/_build/home/runtime
 export IPYTHONDIR := $(CURDIR)/_build/home/ipython
 
-.PHONY: help book rerun test bench lock clean moved
+# A cluster's profile says how many jobs run at once, this machine's cores otherwise.
+WHERE = $(if $(PROFILE),--profile profiles/$(PROFILE),--cores $(CORES))
+
+.PHONY: help book rerun sweep test bench lock clean moved
 
 help: ## say what there is
 	@echo "make book    execute the notebooks and build the book"
 	@echo "             MODEL=name TEXT=name-or-path DEVICE=cpu|cuda|mps CORES=n OUT=folder ARGS=for-snakemake"
 	@echo "make rerun   the same on your own text, under a label, with a page that compares it with the book of \`make book\`"
 	@echo "             NAME=label TEXT=path (a file, files with : between them, a folder, or - for standard input)"
+	@echo "make sweep   run chapters for each row of a table, with all results in one table: TABLE=table.csv"
+	@echo "             PROFILE=slurm|kubernetes runs the jobs of a sweep on a cluster; slurm those of a book too"
 	@echo "make test    run the tests (ARGS=for-pytest)"
 	@echo "make bench   time the paper's algorithms here (ARGS='--long 8192': memory at a long context too)"
 	@echo "make lock    bring requirements.lock up to date with pyproject.toml"
@@ -43,16 +51,19 @@ help: ## say what there is
 	@echo "PYTHON=python3.12 chooses the Python that .venv is made with (3.11 or newer)"
 
 book: $(STAMP)
-	@$(PY) -m snakemake --cores $(CORES) $(ARGS)
+	@$(PY) -m snakemake $(WHERE) $(ARGS)
 	@echo "The book's first page: $$(cd "$$ATTENTION_LIMITS_OUT" && pwd)/html/index.html"
 
 rerun: export ATTENTION_LIMITS_NAME := $(value NAME)
 rerun: $(STAMP)
 	@[ -n "$$ATTENTION_LIMITS_NAME" ] || { \
 	  echo "Give the run a label of its own: make rerun TEXT=my-text.txt NAME=mine" >&2; exit 1; }
-	@$(PY) -m snakemake --cores $(CORES) $(ARGS)
+	@$(PY) -m snakemake $(WHERE) $(ARGS)
 	@html="$$(cd "$$ATTENTION_LIMITS_OUT/$$ATTENTION_LIMITS_NAME" && pwd)/html"; \
 	echo "The book's first page: $$html/index.html"; echo "The comparison:        $$html/notebooks/comparison.html"
+
+sweep: $(STAMP)
+	@$(PY) -m snakemake sweep $(WHERE) --keep-going $(ARGS)
 
 test: $(STAMP)
 	@$(PY) -m pytest $(ARGS)
@@ -80,7 +91,7 @@ $(STAMP): pyproject.toml requirements.lock
 # pip-compile keeps versions that still fit; for newer ones: make lock ARGS=--upgrade
 lock:
 	$(PYTHON) -m venv _build/lock && _build/lock/bin/python -m pip install --quiet pip-tools
-	_build/lock/bin/pip-compile --quiet --extra test --allow-unsafe --strip-extras --no-annotate --no-header \
+	_build/lock/bin/pip-compile --quiet --extra test --extra cluster --allow-unsafe --strip-extras --no-annotate --no-header \
 	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(ARGS) -o requirements.lock pyproject.toml
 	@sed -e '/^#/d' -e '/^$$/d' -e 's/^\([^=]*==[^+ ]*\)+[A-Za-z0-9.]*/\1/' requirements.lock > requirements.lock.partial
 	@{ echo "# Exact versions of all that pyproject.toml asks for, made by \`make lock\`."; cat requirements.lock.partial; } \

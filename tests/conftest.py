@@ -11,10 +11,12 @@ import bad_days
 import pytest
 import small_book
 from attention_limits.atomic import write_text
+from sample_sweep import write_sweep
 
 SLOW = [
     "book",
     "test_engine.py",
+    "test_sweep.py",
     "test_cost.py",
     "test_comparison.py",
 ]  # these begin first, the longest before all
@@ -22,8 +24,13 @@ SLOW = [
 
 @pytest.fixture(scope="session")
 def book(tmp_path_factory):
-    """Build folder of the whole book at small settings, made by the engine as `make book` does it."""
-    return small_book.build(tmp_path_factory.mktemp("the book") / "build")
+    """Build folder of the whole book at small settings, made by the engine as `make book` does it.
+
+    It has the page of a sweep too, whose results were there before.
+    """
+    folder = tmp_path_factory.mktemp("the book") / "build"
+    write_sweep(folder)
+    return small_book.build(folder)
 
 
 def pytest_collection_modifyitems(items):

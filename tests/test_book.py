@@ -7,8 +7,9 @@ import browser as looks
 import nbformat
 import pytest
 import yaml
-from attention_limits import execute, records
+from attention_limits import execute, records, sweep
 from attention_limits import pages as contents
+from sample_sweep import REASON
 from small_book import NOTEBOOKS, ROOT
 
 
@@ -51,6 +52,19 @@ def test_every_notebook_ran_to_its_end_and_left_a_record(book, path):
     record = records.load(book / "records" / f"{path.stem}.json")
     assert record["notebook"] == path.stem
     assert record["results"]
+
+
+@pytest.mark.parametrize("name", sweep.HEADLINES)
+def test_what_a_sweep_draws_is_recorded(book, name):
+    recorded = {result["id"] for result in records.load(book / "records" / f"{name}.json")["results"]}
+    assert {id for id, _, _ in sweep.HEADLINES[name]} - recorded == set()
+
+
+def test_the_page_of_a_sweep_lists_what_is_missing_and_why(book, chromium):
+    with looks.opened(chromium, book / "html" / "notebooks" / "sweep.html", width=1200) as (page, _):
+        said = page.inner_text("main")
+    assert "7 of 8 jobs are done" in said
+    assert re.search(r"model_b-128\s+health\s+failed\s+" + re.escape(REASON), said)
 
 
 def test_the_provenance_page_names_the_sources(book):

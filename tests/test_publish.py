@@ -7,6 +7,7 @@ import shutil
 import disks
 import nbformat
 import pytest
+import yaml
 from attention_limits import execute, publish
 from markdown_it import MarkdownIt
 from mdit_py_plugins.dollarmath import dollarmath_plugin
@@ -141,3 +142,19 @@ def test_a_broken_book_is_an_error_and_an_older_one_stays(build, monkeypatch):
         publish.build_pages(source, config, html)
     assert str(html.with_name("book.log")) in str(failure.value)
     assert (html / "index.html").read_text(encoding="utf-8") == "older"
+
+
+def test_a_chapter_that_was_not_executed_is_no_entry_of_the_contents(build):
+    project = build.parent
+    for name in ("one", "sweep"):
+        write_notebook(project / "notebooks" / f"{name}.md", "n = 1", "pass")
+    files = ["notebooks/one", "notebooks/sweep", "notation", "notebooks/lost"]
+    parts = [{"caption": "Part", "chapters": [{"file": file} for file in files]}]
+    (project / "book" / "_toc.yml").write_text(yaml.safe_dump({"root": "index", "parts": parts}))
+    toc = yaml.safe_load((publish.stage(build, project / "book") / "_toc.yml").read_text())
+    # What is no file of the project stays, so that Jupyter Book says so.
+    assert [chapter["file"] for chapter in toc["parts"][0]["chapters"]] == [
+        "notebooks/one",
+        "notation",
+        "notebooks/lost",
+    ]

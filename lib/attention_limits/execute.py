@@ -73,8 +73,10 @@ def declared(notebook: Any) -> dict[str, Any]:
     return found
 
 
-def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: dict[str, Any]) -> None:
-    """Execute ``notebook`` and write it with its results to ``output``.
+def execute(
+    notebook: str | os.PathLike, output: str | os.PathLike, parameters: dict[str, Any], name: str = ""
+) -> None:
+    """Execute ``notebook`` and write it with its results to ``output``; progress is told under ``name``.
 
     Parameters are checked before the kernel starts (see `attention_limits.parameters`). The kernel works in the
     current folder. Two runs of the same output wait for each other. Raises ExecutionError for a parameter that the
@@ -82,7 +84,7 @@ def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: 
     disk on which nothing can be written.
     """
     try:
-        _execute(Path(notebook), Path(output), parameters)
+        _execute(Path(notebook), Path(output), parameters, name or Path(notebook).stem)
     except OSError as error:
         raise ExecutionError(
             f"{notebook} could not be executed into {output} ({error.strerror or error}). Check the free space and "
@@ -90,7 +92,7 @@ def execute(notebook: str | os.PathLike, output: str | os.PathLike, parameters: 
         ) from error
 
 
-def _execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
+def _execute(notebook: Path, output: Path, parameters: dict[str, Any], name: str) -> None:
     import nbformat
     from filelock import FileLock
 
@@ -104,13 +106,13 @@ def _execute(notebook: Path, output: Path, parameters: dict[str, Any]) -> None:
             rules.check(notebook.stem, known, parameters)
         except rules.ParameterError as error:
             raise ExecutionError(str(error)) from None
-        result = _run(notebook, node, partial, parameters)
+        result = _run(notebook, node, partial, parameters, name)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
         nbformat.write(result, partial)
         partial.replace(output)
 
 
-def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any]) -> Any:
+def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], name: str) -> Any:
     """Let papermill execute ``node`` into ``partial``; every way to fail becomes an ExecutionError."""
     # Set before the imports: never a kernel from the user's own folder.
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
@@ -125,7 +127,7 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any]) -
     where = f"The notebook as far as it ran: {partial}"
     nbformat.write(node, partial)
     try:
-        with _Heartbeat(notebook.stem, node) as heartbeat:
+        with _Heartbeat(name, node) as heartbeat:
             return papermill.execute_notebook(
                 partial,
                 partial,
@@ -242,9 +244,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--parameters", nargs="*", default=[], metavar="NAME=VALUE", help="or a JSON file of an object"
     )
+    parser.add_argument("--name", default="", help="what to call it in the terminal; else as its file")
     options = parser.parse_args(arguments)
     try:
-        execute(options.notebook, options.output, parse_parameters(options.parameters))
+        execute(options.notebook, options.output, parse_parameters(options.parameters), options.name)
     except ExecutionError as error:
         print(f"\n{error}", file=sys.stderr, flush=True)
         return 1

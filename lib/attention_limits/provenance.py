@@ -33,7 +33,7 @@ PACKAGES = (
     "snakemake",
     "jupyter-book",
 )
-PLACES = {"record", "records", "executed", "reference"}  # parameters that are paths of this run
+PLACES = {"record", "records", "executed", "reference", "table"}  # parameters that are paths of this run
 SAID_ELSEWHERE = {"model", "text", "device"} | PLACES
 
 

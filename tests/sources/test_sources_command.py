@@ -55,3 +55,12 @@ def test_a_device_that_is_not_there_is_named_before_anything_is_fetched(
     assert command.main([*arguments, "--device", "cuda"]) == 1
     assert "'cuda'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_on_a_cluster_the_device_is_the_nodes_business(arguments, tmp_path, monkeypatch):
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setenv("ATTENTION_LIMITS_ELSEWHERE", "yes")
+    assert command.main([*arguments, "--device", "cuda"]) == 0
+    assert (tmp_path / "out").exists()

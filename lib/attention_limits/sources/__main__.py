@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
         )
     options = parser.parse_args(arguments)
     try:
-        if options.device != "auto":
+        # On a cluster the device belongs to the node that a chapter will run on, not to this machine.
+        if options.device != "auto" and not os.environ.get("ATTENTION_LIMITS_ELSEWHERE"):
             pick_device(options.device)
         record = {kind: _bring(kind, options).to_json() for kind in ("model", "text")}
         write_text(options.output, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
