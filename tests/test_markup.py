@@ -51,6 +51,7 @@ def test_every_table_of_a_figure_is_saved_and_linked_after_its_own_caption():
     tables = {"x": {"columns": ["a"], "rows": [[1]]}, "y": {"columns": ["b"], "rows": [[2]]}}
     one = '<figure id="fig-{}" class="al-figure"><script type="application/json" class="al-spec">{}</script>'
     one += "<figcaption>Caption {}</figcaption></figure>"
+    bare = '<figure id="fig-bare" class="al-figure"></figure>'
     body = one.format("a-b", json.dumps({"tables": tables}), 1) + one.format(
         "a-c", json.dumps({"tables": {}}), 2
     )
@@ -60,7 +61,9 @@ def test_every_table_of_a_figure_is_saved_and_linked_after_its_own_caption():
         saved[name] = table
         return f"data/{name}.csv?a&b"
 
-    done = markup.with_data(body, save)
+    done = markup.with_data(bare + body, save)
+    assert done.startswith(bare)
+    done = done.removeprefix(bare)
     assert saved == {"fig-a-b-1": tables["x"], "fig-a-b-2": tables["y"]}
     first, second = done.split("</figure>")[:2]
     assert [html.unescape(at) for at in re.findall(r'<a href="([^"]*)"', first)] == [

@@ -111,7 +111,7 @@ def write_static_files(app: Sphinx) -> None:
 
 def number_figures(app: Sphinx, doctree: nodes.document) -> None:
     """Write "Figure k." into the captions of one page and let other pages refer to the figures by name."""
-    domain = app.env.get_domain("std")
+    domain: Any = app.env.get_domain("std")
     count = 0
     for node in list(doctree.findall(nodes.raw)):
         found = FIGURE.search(node.astext())
@@ -161,6 +161,7 @@ def finish_body(app: Sphinx, pagename: str, templatename: str, context: dict, do
         return
 
     def save(name: str, table: dict[str, list]) -> str:
+        """Write one table; return its address as seen from the page."""
         path = f"_static/{_FOLDER}/data/{name}.csv"
         target = Path(app.outdir, path)
         target.parent.mkdir(exist_ok=True)

@@ -9,10 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 FIGURE = re.compile(r'<figure id="(fig-[a-z0-9-]+)" class="al-figure"')
-_CAPTIONED = re.compile(
-    FIGURE.pattern + r'.*?<script type="application/json" class="al-spec">(.*?)</script>.*?(?=</figcaption>)',
-    re.S,
-)
+_WHOLE_FIGURE = re.compile(FIGURE.pattern + r".*?</figure>", re.S)
+_SPEC = re.compile(r'<script type="application/json" class="al-spec">(.*?)</script>', re.S)
 _STATEMENT = re.compile(
     r'<div class="proof (?!admonition")[^"]*" id="([^"]+)">\s*<p class="admonition-title"[^>]*>.*?(?=</p>)',
     re.S,
@@ -43,14 +41,17 @@ def with_data(body: str, save: Callable[[str, dict[str, Any]], str]) -> str:
     """
 
     def captioned(found: re.Match) -> str:
-        name, tables = found.group(1), json.loads(found.group(2))["tables"].values()
+        """The figure with what its caption gains."""
+        name, spec = found.group(1), _SPEC.search(found.group())
+        tables = json.loads(spec.group(1))["tables"].values() if spec else ()
         links = [
             f'<a href="{html.escape(save(f"{name}-{number}", table))}">Data {number} (CSV)</a>'
             for number, table in enumerate(tables, 1)
         ]
-        return f"{found.group()}{_link(name, 'figure')}<noscript> {' '.join(links)}</noscript>"
+        more = f"{_link(name, 'figure')}<noscript> {' '.join(links)}</noscript></figcaption>"
+        return found.group().replace("</figcaption>", more)
 
-    return _CAPTIONED.sub(captioned, body)
+    return _WHOLE_FIGURE.sub(captioned, body)
 
 
 def with_lines(body: str) -> str:

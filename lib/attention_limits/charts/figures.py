@@ -169,12 +169,10 @@ def _heights(spec: Mapping[str, Any], tables: Mapping[str, Any]) -> tuple[int, i
         own = spec.get("height", 300)
         own = own if isinstance(own, int) else 300
         rows = tables.get((spec.get("data") or {}).get("name"), ())
-        wide, narrow = (
-            48 + _legend(spec, rows, columns) + (18 if "title" in spec else 0) for columns in (2, 1)
-        )
-        return own + wide, own + narrow
-    panels = [{"data": spec.get("data"), **panel} for panel in panels]
-    wide, narrow = zip(*(_heights(panel, tables) for panel in panels), strict=True)
+        around = 48 + own + (18 if "title" in spec else 0)
+        return around + _legend(spec, rows, columns=2), around + _legend(spec, rows, columns=1)
+    heights = [_heights({"data": spec.get("data"), **panel}, tables) for panel in panels]
+    wide, narrow = [pair[0] for pair in heights], [pair[1] for pair in heights]
     gaps = spec.get("spacing", 20) * (len(panels) - 1)
     return max(wide) if "hconcat" in spec else sum(wide) + gaps, sum(narrow) + gaps
 
