@@ -453,6 +453,16 @@ def test_where_lines_are_told_by_dashes_the_legend_shows_them(kind):
     assert len(shown) == 3 and len(set(shown)) == 3
 
 
+@pytest.mark.parametrize("kind", list(told_by_dashes()))
+def test_room_is_kept_for_what_will_be_drawn(kind):
+    """Where there is room for two columns of legend entries; narrow pages are looked at in the browser."""
+    figure = charts.figure(told_by_dashes()[kind], name="fig-a-b", caption="c", alt="a")
+    room = int(re.search(r"--wide:(\d+)px", figure.to_html()).group(1))
+    config = charts.THEMES["light"] | {"legend": charts.THEMES["light"]["legend"] | {"columns": 2}}
+    svg = vl_convert.vegalite_to_svg(figure.spec | {"config": config})
+    assert float(re.search(r'<svg[^>]* height="([\d.]+)"', svg).group(1)) == pytest.approx(room, abs=10)
+
+
 def test_both_themes_decide_the_same_things():
     def keys(part):
         return {key: keys(value) for key, value in part.items()} if isinstance(part, dict) else None

@@ -182,18 +182,21 @@ def _legend(spec: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], columns:
 
     In a narrow container, where ``columns`` is 1, figures.js makes every legend one list.
     """
+    told = [
+        encoding[name]
+        for encoding in _encodings(spec)
+        for name in _TOLD_BY_LEGEND
+        if "field" in encoding.get(name, {}) and encoding[name].get("legend", {}) is not None
+    ]
+    titles = [(part["field"], part.get("legend", {}).get("title", part.get("title", "?"))) for part in told]
+    untitled = {field for field, title in titles if not title}  # one channel's word holds for a shared legend
     highest = 0
-    for encoding in _encodings(spec):
-        for channel in (encoding[name] for name in _TOLD_BY_LEGEND if "field" in encoding.get(name, {})):
-            if (legend := channel.get("legend", {})) is None:
-                continue
-            title = 17 if legend.get("title", channel.get("title", channel["field"])) else 0
-            entries = (channel.get("scale") or {}).get("domain") or {
-                row.get(channel["field"]) for row in rows
-            }
-            lines = math.ceil(len(entries) / (legend.get("columns", columns) if columns > 1 else 1))
-            shades = channel.get("type") == "quantitative"
-            highest = max(highest, title + (40 if shades else 15 + 17 * lines))
+    for part in told:
+        title = 0 if part["field"] in untitled else 17
+        entries = (part.get("scale") or {}).get("domain") or {row.get(part["field"]) for row in rows}
+        across = part.get("legend", {}).get("columns", columns) if columns > 1 else 1
+        shades = part.get("type") == "quantitative"
+        highest = max(highest, title + (40 if shades else 15 + 17 * math.ceil(len(entries) / across)))
     return highest
 
 
