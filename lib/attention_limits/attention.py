@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 # Arguments that change the logits in ways that q.k * scale does not show; a model that passes one is refused.
 _UNSUPPORTED = ("softcap", "s_aux", "position_bias", "sinks")
@@ -21,7 +24,7 @@ class CaptureError(ValueError):
 
 
 @contextmanager
-def attending(module: torch.nn.Module, name: str, attend: Callable[..., Any]) -> Iterator[None]:
+def attending(module: PreTrainedModel, name: str, attend: Callable[..., Any]) -> Iterator[None]:
     """Let ``module`` attend by ``attend``, a function in transformers' interface registered as ``name``; then put back.
 
     Masks are those of SDPA.
@@ -39,7 +42,7 @@ def attending(module: torch.nn.Module, name: str, attend: Callable[..., Any]) ->
         module.set_attn_implementation(before)
 
 
-def check_every_layer(module: torch.nn.Module, seen: Collection[int], first: int = 0) -> None:
+def check_every_layer(module: PreTrainedModel, seen: Collection[int], first: int = 0) -> None:
     """Refuse a model whose attention was not ``seen`` in every layer from ``first`` on."""
     expected = module.config.get_text_config().num_hidden_layers
     if sorted(seen) != list(range(first, expected)):

@@ -28,6 +28,7 @@ import vl_convert
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.domains import ObjType
+from sphinx.domains.std import StandardDomain
 from sphinx.errors import ExtensionError
 from sphinx_proof.domain import ProofDomain
 
@@ -101,7 +102,8 @@ def write_static_files(app: Sphinx) -> None:
     files = {name: own.joinpath(name).read_text(encoding="utf-8") for name in _OWN_FILES}
     files["themes.js"] = f"window.attentionLimitsThemes = {json.dumps(THEMES)};\n"
     # The bundle declares hundreds of short names; a function of its own keeps them from other scripts.
-    files["vega.js"] = "(function () {\n" + vl_convert.javascript_bundle() + "\n})();\n"
+    bundle = vl_convert.javascript_bundle()  # type: ignore[call-arg]  # its stub forgets the default
+    files["vega.js"] = "(function () {\n" + bundle + "\n})();\n"
     for name, text in files.items():
         (folder / name).write_text(text, encoding="utf-8")
     if site():
@@ -111,7 +113,8 @@ def write_static_files(app: Sphinx) -> None:
 
 def number_figures(app: Sphinx, doctree: nodes.document) -> None:
     """Write "Figure k." into the captions of one page and let other pages refer to the figures by name."""
-    domain: Any = app.env.get_domain("std")
+    domain = app.env.get_domain("std")
+    assert isinstance(domain, StandardDomain)
     count = 0
     for node in list(doctree.findall(nodes.raw)):
         found = FIGURE.search(node.astext())

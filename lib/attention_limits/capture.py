@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
@@ -23,6 +23,8 @@ from attention_limits.attention import (
 )
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from attention_limits.sources import Model
     from attention_limits.sources.reading import Content
 
@@ -128,8 +130,15 @@ def captures(model: Model, text: str | Content, length: int, count: int) -> Iter
         yield capture(model, ids)
 
 
+class Runs(Protocol):
+    """What a capture needs of a model: no tokenizer, and no word on where it is from."""
+
+    module: PreTrainedModel
+    device: torch.device
+
+
 @torch.no_grad()
-def capture(model: Model, ids: torch.Tensor) -> Capture:
+def capture(model: Runs, ids: torch.Tensor) -> Capture:
     """Run ``model`` once over the window ``ids`` (L,) and keep queries, keys, values and layer inputs.
 
     Everything stays on the model's device in float32. Raises CaptureError for a window longer than the model's context,
@@ -157,7 +166,17 @@ class _Recorder:
         """Forward pre-hook of an attention module."""
         self._inputs[id(attention)] = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
 
-    def attend(self, attention, query, key, value, attention_mask, scaling=None, is_causal=None, **kwargs):
+    def attend(
+        self,
+        attention: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        scaling: float | None = None,
+        is_causal: bool | None = None,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, None]:
         """Attention function in transformers' interface: record, then let SDPA compute as usual."""
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -203,7 +222,7 @@ def _check_finite(index: int, layer: Layer) -> None:
 
 
 @contextmanager
-def _recording(module: torch.nn.Module) -> Iterator[dict[int, Layer]]:
+def _recording(module: PreTrainedModel) -> Iterator[dict[int, Layer]]:
     """Fill the layers given out while ``module`` runs, its attention computed by SDPA; then put everything back."""
     recorder = _Recorder()
     hooks = [

@@ -18,6 +18,8 @@ from attention_limits.measures.heads import check_choice, check_numbers, working
 from attention_limits.selection import RULES, Selection, selecting
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from attention_limits.sources import Model
 
 __all__ = [
@@ -216,7 +218,7 @@ def _finite(model: Model, tokens: torch.Tensor) -> tuple[float, torch.Tensor]:
     return float(tokens.mean()), tokens
 
 
-def _layers(module: torch.nn.Module) -> list[torch.nn.Module]:
+def _layers(module: PreTrainedModel) -> list[torch.nn.Module]:
     """The decoder layers in order: the one list of modules in which entry i holds the attention of layer i."""
     count = module.config.get_text_config().num_hidden_layers
     for part in module.modules():
@@ -240,7 +242,7 @@ def _answering(answers: Mapping[torch.nn.Module, Any]) -> Iterator[None]:
 
 
 def _logits(
-    module: torch.nn.Module, ids: torch.Tensor, states: Any, scored: torch.Tensor
+    module: PreTrainedModel, ids: torch.Tensor, states: Any, scored: torch.Tensor
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Blocks of (positions, logits (positions, vocabulary) float32), by the model's own head on given last states."""
     for part in scored.to(ids.device).split(max(1, _BLOCK // module.config.get_text_config().vocab_size)):

@@ -7,18 +7,22 @@ is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from attention_limits.attention import attending, check_attention, check_every_layer
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 RULES = ("unchanged", "renormalised", "random", "random-renormalised")
 _BLOCK = 1 << 22  # entries of the largest tensor: 16 MiB of float32, a few of which are alive at a time
+Draw = Callable[[torch.Tensor, int, torch.Tensor], torch.Tensor]  # see _random_scores
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Selection:
 
 
 @contextmanager
-def selecting(module: torch.nn.Module, keep: Selection, skipped: int = 0) -> Iterator[None]:
+def selecting(module: PreTrainedModel, keep: Selection, skipped: int = 0) -> Iterator[None]:
     """Let ``module`` attend as ``keep`` says, then put everything back.
 
     Raises CaptureError for a model that `capture.capture` refuses, also where an attention was not seen in every layer
@@ -83,7 +87,17 @@ class _Selector:
         self.keep = keep
         self.seen: set[int] = set()
 
-    def attend(self, attention, query, key, value, attention_mask, scaling=None, is_causal=None, **kwargs):
+    def attend(
+        self,
+        attention: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: torch.Tensor | None,
+        scaling: float | None = None,
+        is_causal: bool | None = None,
+        **kwargs: Any,
+    ) -> tuple[torch.Tensor, None]:
         """The selecting heads from their kept keys; the others, where there are some, by SDPA as usual."""
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
@@ -107,7 +121,9 @@ class _Selector:
         return out, None
 
 
-def _selected(queries, keys, values, keep, random) -> Iterator[tuple[int, torch.Tensor]]:
+def _selected(
+    queries: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, keep: Selection, random: Draw | None
+) -> Iterator[tuple[int, torch.Tensor]]:
     """Blocks of (first row, outputs (heads, rows, head_dim)) from queries that carry the scale, keys and values."""
     heads, length, _ = queries.shape
     size = max(1, _BLOCK // (heads * length))
@@ -144,7 +160,7 @@ def _largest(scores: torch.Tensor, count: int) -> torch.Tensor:
     return kept
 
 
-def _random_scores(keep: Selection, layer: int, heads: Sequence[int]):
+def _random_scores(keep: Selection, layer: int, heads: Sequence[int]) -> Draw | None:
     """A function of a block's rows that draws one number per head, row and key; None where the rule draws nothing.
 
     Whole rows are drawn in order, by one generator per head, so that neither blocks nor other heads change them.

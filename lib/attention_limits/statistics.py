@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,7 +121,7 @@ def ks_tests(rows: pd.DataFrame, by: Sequence[str], first: str, second: str) -> 
     return pd.DataFrame(table)
 
 
-def critical_n(top_ns: ArrayLike, p_values: ArrayLike, level: float) -> int | None:
+def critical_n(top_ns: Iterable[int], p_values: Iterable[float], level: float) -> int | None:
     """Algorithm 3's critical N: the smallest N at which the test does not reject, that is p >= ``level``.
 
     ``top_ns`` and ``p_values`` belong together, in any order. None when every N is rejected: then the critical N, if

@@ -158,7 +158,7 @@ def test_cap_bounds_hold_in_every_draw_with_the_data_dependent_r(weights, dimens
 def test_single_token_is_told_apart_unless_r_is_zero():
     x = np.array([[1.0, 0.0], [0.0, 1.0]])
     assert geo.distinguish([0.6, 0.4], x, 1).count == 1
-    assert geo.distinguish([0.5, 0.5], np.array([[1.0, 0.0]] * 2), 1) == (0, 0.0, 0.0)
+    assert geo.distinguish([0.5, 0.5], np.array([[1.0, 0.0]] * 2), 1) == geo.Selection(0, 0.0, 0.0)
 
 
 def test_fixed_radius_counts_and_refuses():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -40,7 +41,7 @@ def boxes(
         chosen.append(f"datum[{json.dumps(name)}] === pick_{name}")
     base = alt.Chart(rows[columns]).transform_filter(" && ".join(chosen))
     place = alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0))
-    look = {
+    look: dict[str, Any] = {
         "scale": alt.Scale(domain=[label, *lines]),
         "legend": alt.Legend(title=None, columns=2, labelLimit=320),
     }
@@ -66,4 +67,4 @@ def boxes(
                 tooltip=["curve:N", tooltip[0], alt.Tooltip("value:Q", title=y_title, format=".4g")],
             )
         )
-    return alt.layer(*layers).add_params(*params).properties(width=560, height=320)
+    return alt.LayerChart(layer=layers).add_params(*params).properties(width=560, height=320)

@@ -49,7 +49,7 @@ def head_explorer(
     pick = alt.selection_point(
         name="pick",
         fields=["layer", "head"],
-        bind={
+        bind={  # type: ignore[arg-type]  # Altair takes a control for each field, its types do not say so
             name: alt.binding_select(options=o, name=name) for name, o in (("layer", layers), ("head", heads))
         },
         on="click[event.item && event.item.datum && isValid(event.item.datum.head)]",
@@ -116,7 +116,7 @@ def curves(
             opacity=alt.condition(focus, alt.value(0.2), alt.value(0.03)),
         )
         layers.insert(0, area)
-    return alt.layer(*layers).properties(width=560, height=320)
+    return alt.LayerChart(layer=layers).properties(width=560, height=320)
 
 
 def _check_rows(rows: pd.DataFrame, columns: Sequence[str], keys: Sequence[str]) -> None:
@@ -171,7 +171,7 @@ def _map(chosen: str, pick: alt.Parameter, x: str, value: str, title: str) -> al
         picked.mark_rect(fillOpacity=0, stroke=colour, strokeWidth=width, cursor="pointer")
         for colour, width in (("black", 5), ("white", 2))
     ]
-    return alt.layer(cells.add_params(pick), *frames)
+    return alt.LayerChart(layer=[cells.add_params(pick), *frames])
 
 
 def _lines(
@@ -192,7 +192,7 @@ def _lines(
         title=None,
         labelLimit=320,
     )
-    look = {"scale": alt.Scale(domain=list(series.values())), "legend": legend}
+    look: dict[str, Any] = {"scale": alt.Scale(domain=list(series.values())), "legend": legend}
     layers = []
     for column, label in series.items():
         base = alt.Chart().transform_calculate(curve_label=json.dumps(label))
@@ -208,7 +208,7 @@ def _lines(
         line = base.encode(y=y, tooltip=tooltip)
         layers.append(line.mark_line().encode(strokeDash=alt.StrokeDash("curve_label:N", **look)))
         layers.append(line.mark_point(filled=True, size=45, opacity=1))
-    return alt.layer(*layers)
+    return alt.LayerChart(layer=layers)
 
 
 def _x_axis(x: str, title: str, xs: Sequence[float], log: bool) -> alt.X:

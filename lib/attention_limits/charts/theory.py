@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -27,14 +28,16 @@ _STEPS = {
     "apart": "datum.selected && datum.distance < datum.r ? 1 : 0",
     "token": f"!datum.selected ? '{_KINDS[2]}' : datum.apart ? '{_KINDS[0]}' : '{_KINDS[1]}'",
 }
-_SUMS = {
+_SUMS: dict[str, dict[str, Any]] = {
     "weight": {"total": "sum(e)"},
     "distance": {"s1": "sum(p1)", "s2": "sum(p2)"},
     "apart": {"r": "min(free)"},
 }
 
 
-def selection_circle(points: pd.DataFrame, *, temperature: float = 1.0, number: int = 4, zoom: float = 1.0):
+def selection_circle(
+    points: pd.DataFrame, *, temperature: float = 1.0, number: int = 4, zoom: float = 1.0
+) -> alt.LayerChart:
     """Tokens on the unit circle, shrunk by their softmax weights, with the ball around the sum of the top N.
 
     ``points`` has one row per token of every layout: ``layout`` (1, 2, ...), ``rank`` (1 = largest logit, all
@@ -69,7 +72,7 @@ def selection_circle(points: pd.DataFrame, *, temperature: float = 1.0, number: 
         one.mark_point(shape="cross", size=160, filled=True, clip=True).encode(**_plane("s1", "s2")),
         note.mark_text(align="left", fontSize=14).encode(x=alt.value(8), y=alt.value(14), text="text:N"),
     ]
-    return alt.layer(*layers).add_params(*sliders).properties(height=420)
+    return alt.LayerChart(layer=layers).add_params(*sliders).properties(height=420)
 
 
 def picked_curves(
@@ -113,11 +116,11 @@ def picked_curves(
     base = alt.Chart(rows[columns].rename(columns=fields)).transform_filter(chosen)
     base = base.transform_fold(list(fields.values()), as_=["field", "value"])
     base = base.transform_filter("isValid(datum.value)").transform_calculate(curve=f"{labels}[datum.field]")
-    look = {
+    look: dict[str, Any] = {
         "scale": alt.Scale(domain=list(curves)),
         "legend": alt.Legend(title=None, columns=3),
     }
-    y_scale = {"type": "log"} if log_y else {}
+    y_scale: dict[str, Any] = {"type": "log"} if log_y else {}
     if y_domain:
         y_scale |= {"domain": list(y_domain), "clamp": True}
     chart = base.mark_line().encode(
@@ -135,7 +138,7 @@ def picked_curves(
             *(alt.Tooltip(f"{c}:Q", title=t, format=".4g") for c, t in ((x, x_title), ("value", y_title))),
         ],
     )
-    return alt.layer(chart).add_params(*params).properties(height=340)
+    return alt.LayerChart(layer=[chart]).add_params(*params).properties(height=340)
 
 
 def _slider(name: str, value: float, low: float, high: float, step: float, label: str) -> alt.Parameter:
@@ -165,7 +168,7 @@ def _plane(one: str, two: str) -> dict[str, alt.X | alt.Y]:
     }
 
 
-def _kind(channel: type = alt.Color):
+def _kind(channel: type[alt.Color] | type[alt.Shape] = alt.Color) -> alt.Color | alt.Shape:
     return channel("token:N", sort=_KINDS, scale=alt.Scale(domain=_KINDS), legend=alt.Legend(title=None))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -68,8 +69,11 @@ def algorithm_3(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
 def algorithm_4(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
     """N_s/N with Theorem 2's bounds (and the coverage by three heads, which is not returned)."""
     kept = [n for n in SIZES_4 if n < seen.length]
-    given = {"supports": ["causal"], "top_ns": kept, "group_top_n": max(n for n in kept if n <= 16)}
-    return measures.separability(seen, spaces=[space], stride=stride, **given)[0]
+    group = max(n for n in kept if n <= 16)
+    found = measures.separability(
+        seen, spaces=[space], supports=["causal"], top_ns=kept, group_top_n=group, stride=stride
+    )
+    return found[0]
 
 
 def algorithm_5(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
@@ -124,7 +128,7 @@ def run_protocol(
         passes.append(seconds)
     took, found = {}, {}
     for name, algorithm in ALGORITHMS.items():
-        took[name], found[name] = _timed(model.device, lambda algorithm=algorithm: algorithm(seen, space))
+        took[name], found[name] = _timed(model.device, partial(algorithm, seen, space))
     heads = sum(layer.heads for layer in seen.layers)
     return Timing(heads, len(ids), min(passes), took), seen, found
 

@@ -59,11 +59,13 @@ def measure(
     rows = [rows_at(seen.length, stride), rows_at(seen.length // 2, max(1, stride // 2))]
     sizes = size_grid(seen.length, top_n)
     table, curves = [], []
-    vectors, shared = None, None
+    vectors: Vectors | None = None
+    shared = None
     for layer, head in heads:
         part = seen.layers[layer]
         source = seen.vectors(space, layer, head)
-        if source.data_ptr() != shared:  # heads of a layer share them, or those of a key/value head
+        # Heads of a layer share them, or those of a key/value head.
+        if vectors is None or source.data_ptr() != shared:
             vectors, shared = Vectors.of(source), source.data_ptr()
         visible, shorter = (r.to(vectors.x.device) for r in rows)
         logits, weights = head_weights(part, head, visible)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 import torch
@@ -17,6 +17,9 @@ from attention_limits.sources import Model, Text
 from .numbers import measure, rows_at
 from .report import Report, judged
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 _ROWS = 32  # rows of a window that are measured unless `stride` says otherwise
 
 
@@ -24,12 +27,12 @@ _ROWS = 32  # rows of a window that are measured unless `stride` says otherwise
 class _Given:
     """A module without tokenizer, as `capture` takes it."""
 
-    module: torch.nn.Module
+    module: PreTrainedModel
     device: torch.device
 
 
 def check(
-    model: str | Model | torch.nn.Module,
+    model: str | Model | PreTrainedModel,
     text: str | Text | torch.Tensor = "auto",
     *,
     heads: Sequence[tuple[int, int]] | None = None,
@@ -63,24 +66,25 @@ def check(
             raise ValueError(f"{name} is {value}; it must be at least {2 if name == 'length' else 1}")
     if space not in SPACES:
         raise ValueError(f"space is {space!r}; it must be one of {', '.join(SPACES)}")
-    model = _model(model, device)
-    ids, text_name = _ids(model, text, length, windows)
+    given = _model(model, device)
+    ids, text_name = _ids(given, text, length, windows)
     length = ids.shape[1]
     if not 1 <= top_n <= length // 2:
         raise ValueError(
             f"top_n is {top_n}; it must be from 1 to {length // 2}, half of the window of {length} tokens"
         )
-    heads = _chosen(model.module, heads)
+    heads = _chosen(given.module, heads)
     stride = stride or max(1, length // (2 * _ROWS))
-    table, curves = [], []
+    table: list[pd.DataFrame] = []
+    curves: list[pd.DataFrame] = []
     for number, window in enumerate(ids):
-        with _undisturbed(model.module):
-            seen = capture(model, window)
+        with _undisturbed(given.module):
+            seen = capture(given, window)
         parts = measure(seen, heads, top_n=top_n, space=space, stride=stride)
         for whole, part in zip((table, curves), parts, strict=True):
             whole.append(part.assign(window=number))
     settings = {
-        "model": model.provenance.name if isinstance(model, Model) else type(model.module).__name__,
+        "model": given.provenance.name if isinstance(given, Model) else type(given.module).__name__,
         "text": text_name,
         "length": length,
         "windows": len(ids),
@@ -92,7 +96,7 @@ def check(
     return judged(settings, pd.concat(table), pd.concat(curves))
 
 
-def _model(model: str | Model | torch.nn.Module, device: str) -> Model | _Given:
+def _model(model: str | Model | PreTrainedModel, device: str) -> Model | _Given:
     if isinstance(model, str):
         return sources.load_model(model, device=device)
     if isinstance(model, Model):
@@ -115,7 +119,7 @@ def _ids(model: Model | _Given, text: Any, length: int, count: int) -> tuple[tor
         text = sources.load_text(text) if isinstance(text, str) else text
         return windows(model.tokenizer, text.content, length, count), text.provenance.name
     ids = torch.as_tensor(text)
-    vocabulary = model.module.get_input_embeddings().num_embeddings
+    vocabulary = cast(torch.nn.Embedding, model.module.get_input_embeddings()).num_embeddings
     if ids.ndim not in (1, 2) or ids.is_floating_point() or ids.numel() < 2 or ids.shape[-1] < 2:
         raise ValueError(
             f"ids have shape {tuple(ids.shape)} and type {ids.dtype}; wanted whole numbers, (L,) or (windows, L), "
@@ -127,7 +131,7 @@ def _ids(model: Model | _Given, text: Any, length: int, count: int) -> tuple[tor
     return ids, "token ids"
 
 
-def _chosen(module: torch.nn.Module, heads: Sequence[tuple[int, int]] | None) -> list[tuple[int, int]]:
+def _chosen(module: PreTrainedModel, heads: Sequence[tuple[int, int]] | None) -> list[tuple[int, int]]:
     """The heads to measure in order, all of them for None; ValueError for one that the model has not."""
     config = module.config.get_text_config()
     layers, each = config.num_hidden_layers, config.num_attention_heads

@@ -13,6 +13,7 @@ A function that walks down the sorted weights has two paths: :mod:`.compiled` (N
 from __future__ import annotations
 
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
@@ -136,7 +137,7 @@ def _path(device: torch.device) -> ModuleType:
     return compiled if device.type == "cpu" else batched
 
 
-def _run(name: str, *arguments):
+def _run(name: str, *arguments: Any) -> Any:
     """The function of that name in the path that fits the first tensor's device."""
     path = _path(arguments[0].device)
     if path is batched:

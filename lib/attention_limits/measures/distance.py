@@ -50,7 +50,7 @@ def distances(
     extra = 5 * (1 + len(totals)) * len(wanted)
     parts: list[tuple[dict, torch.Tensor]] = []
     for head in heads(capture, lengths[-1], spaces):
-        sums = dict.fromkeys(spaces, 0.0)
+        sums = dict.fromkeys(spaces, torch.tensor(0.0))
         for visible, weights in head.blocks(stride, extra):
             order = kernels.top_rows(weights, visible, top_ns[-1])
             for space in spaces:

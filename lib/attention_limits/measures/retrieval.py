@@ -37,7 +37,7 @@ def retrieval(
     top_ns = check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
     table, numbers = [], ["precision", "recall", "f", "mass", "rows"]
     for head in heads(capture, capture.length, spaces, unit=unit):
-        sums = {space: 0.0 for space in spaces}
+        sums = {space: torch.tensor(0.0) for space in spaces}
         for visible, weights in head.blocks(stride, extra=5 * len(top_ns) * capture.length):
             # A stable sort, so that of equal weights the lower position comes first, and masked columns come last.
             order = weights.sort(dim=1, descending=True, stable=True).indices
@@ -56,7 +56,13 @@ def retrieval(
     return pd.DataFrame(table)
 
 
-def _sums(weights, rank, visible, gram, top_ns: Sequence[int]) -> torch.Tensor:
+def _sums(
+    weights: torch.Tensor,
+    rank: torch.Tensor,
+    visible: torch.Tensor,
+    gram: torch.Tensor,
+    top_ns: Sequence[int],
+) -> torch.Tensor:
     """Sums over a block's rows with n > N of precision, recall, F, mass and one: (number of N, 5)."""
     sizes = torch.tensor(top_ns, device=weights.device)[:, None, None]
     chosen = rank < sizes

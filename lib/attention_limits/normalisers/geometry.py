@@ -41,12 +41,12 @@ def separability(
             for space, gram in head.grams.items():
                 for name, told in _told_apart(rules, logits, visible, gram, top_ns).items():
                     sums[name, space] = sums.get((name, space), 0) + told
-        for (name, space), (*told, rows) in sums.items():
+        for (name, space), (*totals, rows) in sums.items():
             for column, top_n in enumerate(top_ns):
                 count = int(rows[column])
                 if count:
                     key = {"layer": head.layer, "head": head.head, "normaliser": name, "space": space}
-                    means = [float(part[column]) / count for part in told]
+                    means = [float(part[column]) / count for part in totals]
                     named = dict(zip(("ratio", "own", "matched"), means, strict=True))
                     table.append(key | {"top_n": top_n} | named | {"rows": count})
     return pd.DataFrame(table)

@@ -57,8 +57,8 @@ def spectral_norms(
     """
     if rule.kind == "SA-Softmax":
         hidden = ~columns_seen(logits, visible)
-        start = np.random.default_rng(0).standard_normal(logits.shape[1])  # the same at every call
-        start = torch.from_numpy(start).to(logits.device).expand(logits.shape).masked_fill(hidden, 0.0)
+        drawn = np.random.default_rng(0).standard_normal(logits.shape[1])  # the same at every call
+        start = torch.from_numpy(drawn).to(logits.device).expand(logits.shape).masked_fill(hidden, 0.0)
         norms, residuals = _largest_singular_value(*_corrections(rule, logits, visible, temperature), start)
         return norms, float(residuals.max())
     slopes = KINDS[rule.kind].slopes
@@ -75,7 +75,9 @@ def spectral_norms(
     return norms * rule.sharpness(visible, temperature), 0.0
 
 
-def _corrections(rule, logits, visible, temperature):
+def _corrections(
+    rule: Normaliser, logits: torch.Tensor, visible: torch.Tensor, temperature: float
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """J of SA-Softmax as diag(d) - sum_k u_k v_k^T: d (R, L), u and v (R, 2, L).
 
     With a = softmax(l/T), f the factor and D its denominator: d = a f / T + a / D, u_1 = a f, v_1 = a / T + e_max / D,

@@ -96,13 +96,15 @@ def normalisers(scales: Sequence[float]) -> list[Normaliser]:
     return rules
 
 
-def _exponential(rule: Normaliser, logits: torch.Tensor, hidden: torch.Tensor, temperature: float):
+def _exponential(
+    rule: Normaliser, logits: torch.Tensor, hidden: torch.Tensor, temperature: float
+) -> torch.Tensor:
     """softmax and SSMax: alpha_i = exp(c l_i) / sum_j exp(c l_j) with c from `sharpness`."""
     scores = logits * rule.sharpness((~hidden).sum(1), temperature)[:, None]
     return scores.masked_fill(hidden, -torch.inf).softmax(1)
 
 
-def _sparse(rule: Normaliser, logits: torch.Tensor, hidden: torch.Tensor, temperature: float):
+def _sparse(rule: Normaliser, logits: torch.Tensor, hidden: torch.Tensor, temperature: float) -> torch.Tensor:
     """sparsemax: [z_i - tau]_+; 1.5-entmax: [z_i/2 - tau]_+^2; z = l/T, tau such that the row sums to one."""
     seen = logits.masked_fill(hidden, -torch.inf)
     scores = ((seen - seen.amax(1, keepdim=True)) / temperature).clamp(min=-_ZERO_BELOW)
@@ -112,7 +114,9 @@ def _sparse(rule: Normaliser, logits: torch.Tensor, hidden: torch.Tensor, temper
     )  # k: how many are sorted at first; more only where the support needs it
 
 
-def _self_adjust(rule: Normaliser, logits: torch.Tensor, hidden: torch.Tensor, temperature: float):
+def _self_adjust(
+    rule: Normaliser, logits: torch.Tensor, hidden: torch.Tensor, temperature: float
+) -> torch.Tensor:
     """softmax(l/T)_i * f_i with f_i = (l_i - min(l_min, 0)) / (max(l_max, 0) - min(l_min, 0)), between 0 and 1."""
     return _exponential(rule, logits, hidden, temperature) * factors(logits, hidden)
 

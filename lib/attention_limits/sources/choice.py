@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from attention_limits.sources import hub, texts
 from attention_limits.sources.base import SourceError
 from attention_limits.sources.reach import Answer, probe
-from attention_limits.sources.registry import EMBEDDED, MODELS, PAPER_CHOICE, TEXTS
+from attention_limits.sources.registry import EMBEDDED, MODELS, PAPER_CHOICE, TEXTS, GutenbergText, HubModel
 
 
 def decide(kind: str, requested: str) -> tuple[str, str]:
@@ -36,6 +36,7 @@ def decide(kind: str, requested: str) -> tuple[str, str]:
 
 def _paper_model() -> tuple[str, Answer]:
     model = MODELS[PAPER_CHOICE["model"]]
+    assert isinstance(model, HubModel)
     if hub.is_cached(model):
         return "", Answer(True, 0, "")
     return hub.host(), hub.ask(model)
@@ -45,5 +46,6 @@ def _paper_text() -> tuple[str, Answer]:
     name = PAPER_CHOICE["text"]
     if texts.is_cached(name):
         return "", Answer(True, 0, "")
-    url = TEXTS[name].url
-    return urlsplit(url).hostname, probe(url)
+    text = TEXTS[name]
+    assert isinstance(text, GutenbergText)
+    return urlsplit(text.url).hostname or text.url, probe(text.url)

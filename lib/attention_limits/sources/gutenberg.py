@@ -26,7 +26,7 @@ def clean(text: str, body_start: tuple[str, str] | None = None) -> str:
     """
     start = _START.search(text)
     end = _END.search(text, start.end()) if start else None
-    if not end:
+    if not start or not end:
         raise ValueError("it has no Project Gutenberg start and end markers")
     lines = text[start.end() : end.start()].split("\n")
     first = _contents_end(lines) if body_start is None else _body(lines, body_start)

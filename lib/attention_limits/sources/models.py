@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from attention_limits.sources import hub
 from attention_limits.sources.base import Provenance, SourceError, cache_folder, say
@@ -45,7 +45,8 @@ def load_model(requested: str, device: str = "auto") -> Model:
         say(notice)
     folder, provenance = fetch_model(name)
     module, tokenizer = _read(provenance.name, folder)
-    return Model(module.to(where), tokenizer, where, provenance.asked(requested, notice))
+    module = module.to(where)  # type: ignore[arg-type]  # transformers' wrapper hides that `to` is a method
+    return Model(module, tokenizer, where, provenance.asked(requested, notice))
 
 
 def fetch_model(name: str) -> tuple[Path, Provenance]:
@@ -69,6 +70,7 @@ def fetch_model(name: str) -> tuple[Path, Provenance]:
         name = folder.name
     else:
         model = hub.parse(name)
+        assert model is not None  # what is no name of the hub was taken for a folder
         folder = hub.snapshot(name, model)
         check_folder(name, folder)
         revision, origin = folder.name, f"{hub.host()}/{model.repository}"
@@ -131,7 +133,7 @@ def _read(name: str, folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizer
 
     try:
         with quiet_transformers():
-            module, report = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
                 folder,
                 dtype=torch.float32,
                 attn_implementation="sdpa",
@@ -140,6 +142,7 @@ def _read(name: str, folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizer
                 local_files_only=True,
                 output_loading_info=True,
             )
+            module, report = loaded
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except (
         Exception
@@ -177,7 +180,7 @@ def _check_causal(name: str, module: PreTrainedModel) -> None:
     """Change the last token and demand that no earlier output changes: causal, whatever a config says."""
     import torch
 
-    vocabulary = module.get_input_embeddings().num_embeddings
+    vocabulary = cast("torch.nn.Embedding", module.get_input_embeddings()).num_embeddings
     first = torch.arange(4).unsqueeze(0) % vocabulary
     second = first.clone()
     second[0, -1] = (first[0, -1] + 1) % vocabulary

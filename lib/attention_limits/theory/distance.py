@@ -29,16 +29,17 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+Positions = Sequence[int] | NDArray[np.intp]
 
 
-def cumulative_distance(weights: Floats, vectors: Floats, selected: Sequence[int]) -> float:
+def cumulative_distance(weights: Floats, vectors: Floats, selected: Positions) -> float:
     """d = sum_{i not in S} |y_i - s| (paper, Eq. 7)."""
     y, outside = _scaled(weights, vectors, selected)
     s = y[~outside].sum(axis=0)
     return float(np.linalg.norm(y[outside] - s, axis=1).sum())
 
 
-def fixed_set_bound(weights: Floats, vectors: Floats, selected: Sequence[int]) -> float:
+def fixed_set_bound(weights: Floats, vectors: Floats, selected: Positions) -> float:
     """d <= (1 - abar) d1 + sum_{i not in S} |abar - alpha_i| d2  (Theorem 1, part 1; re-derived).
 
     abar is the total weight of S, d1 = max |x_i - x_j| over i outside and j inside S, d2 = max |x_j| over S. Weights
@@ -55,7 +56,7 @@ def fixed_set_bound(weights: Floats, vectors: Floats, selected: Sequence[int]) -
     return float(weights[outside].sum() * gaps.max() + np.abs(total - weights[outside]).sum() * d2)
 
 
-def sandwich(weights: Floats, vectors: Floats, selected: Sequence[int]) -> tuple[float, float]:
+def sandwich(weights: Floats, vectors: Floats, selected: Positions) -> tuple[float, float]:
     """(n-N)|s| - e <= d <= (n-N)|s| + e with e = sum_{i not in S} alpha_i |x_i|.
 
     Returns both ends. e never grows with n when the weights sum to one and the |x_i| are bounded. Source: Proposition
@@ -120,13 +121,14 @@ def expected_distance_sampled(
         raise ValueError(f"draws is {draws}; a standard error needs at least 4")
     heavy = int(np.argmax(weights))
     others = np.delete(np.arange(n), heavy)
+    strata: tuple[tuple[float, list[int], int], ...]
     strata = ((top_n / n, [heavy], top_n - 1), (1 - top_n / n, [], top_n))
     mean, variance = 0.0, 0.0
     for share, fixed, free in strata:
         sets = (np.r_[fixed, rng.choice(others, free, replace=False)].astype(int) for _ in range(draws // 2))
         sample = [cumulative_distance(weights, vectors, s) for s in sets]
-        mean += share * np.mean(sample)
-        variance += share**2 * np.var(sample, ddof=1) / len(sample)
+        mean += share * float(np.mean(sample))
+        variance += share**2 * float(np.var(sample, ddof=1)) / len(sample)
     return float(mean), float(np.sqrt(variance))
 
 
@@ -147,7 +149,7 @@ def jensen_gap_bound(weights: Floats, vectors: Floats, top_n: int) -> float:
     return float((n - top_n) / n * gap)
 
 
-def _scaled(weights: Floats, vectors: Floats, selected: Sequence[int]) -> tuple[Floats, NDArray[np.bool_]]:
+def _scaled(weights: Floats, vectors: Floats, selected: Positions) -> tuple[Floats, NDArray[np.bool_]]:
     """y = weights * vectors, and the mask of tokens outside ``selected``."""
     weights = np.asarray(weights, float)
     outside = np.ones(len(weights), dtype=bool)

@@ -11,7 +11,7 @@ that does not exceed the smallest distance of an unselected token from s.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -160,7 +160,8 @@ def hoeffding_variant_invalid(
     return float(np.mean(np.exp(-(np.maximum(gap, 0.0) ** 2) / (2.0 * float(radius) ** 2))))
 
 
-class Selection(NamedTuple):
+@dataclass(frozen=True)
+class Selection:
     """What :func:`distinguish` finds: ``count`` = N_s, ``ratio`` = N_s / N, ``radius`` = r."""
 
     count: int
@@ -199,7 +200,9 @@ def distinguish(
     return Selection(count, count / top_n, r)
 
 
-def sample_sphere(rng: np.random.Generator, shape: tuple[int, ...], dimension: int, *, radius: float = 1.0):
+def sample_sphere(
+    rng: np.random.Generator, shape: tuple[int, ...], dimension: int, *, radius: float = 1.0
+) -> np.ndarray:
     """Independent points, uniform on the sphere of radius M in R^d (Assumption ass-1): float64, shape (*shape, d)."""
     points = rng.standard_normal((*shape, _dimension(dimension)))
     return positive("radius", radius) * points / np.linalg.norm(points, axis=-1, keepdims=True)
