@@ -35,7 +35,7 @@ export IPYTHONDIR := $(CURDIR)/_build/home/ipython
 # A cluster's profile says how many jobs run at once, this machine's cores otherwise.
 WHERE = $(if $(PROFILE),--profile profiles/$(PROFILE),--cores $(CORES))
 
-.PHONY: help book rerun sweep test bench lock clean moved
+.PHONY: help book rerun sweep test check coverage mutate audit bench lock clean moved
 
 help: ## say what there is
 	@echo "make book    execute the notebooks and build the book"
@@ -45,6 +45,10 @@ help: ## say what there is
 	@echo "make sweep   run chapters for each row of a table, with all results in one table: TABLE=table.csv"
 	@echo "             PROFILE=slurm|kubernetes runs the jobs of a sweep on a cluster; slurm those of a book too"
 	@echo "make test    run the tests (ARGS=for-pytest)"
+	@echo "make check   lint, format and type checks alone, of the notebooks' cells too"
+	@echo "make coverage  the tests with branch coverage of the library; fails below 95 %"
+	@echo "make mutate  small faults put into bounds and kernels, one at a time: which do the tests miss? (an hour)"
+	@echo "make audit   known faults of the locked packages (asks the package index)"
 	@echo "make bench   time the paper's algorithms here (ARGS='--long 8192': memory at a long context too)"
 	@echo "make lock    bring requirements.lock up to date with pyproject.toml"
 	@echo "make clean   remove all that was made, but keep .venv"
@@ -67,6 +71,12 @@ sweep: $(STAMP)
 
 test: $(STAMP)
 	@$(PY) -m pytest $(ARGS)
+
+check: $(STAMP)
+	@$(PY) -m pytest -n 0 --quiet tests/test_quality.py $(ARGS)
+
+coverage: $(STAMP)
+	@$(PY) -m pytest --cov --cov-report=term-missing $(ARGS)
 
 bench: $(STAMP)
 	@$(PY) -m attention_limits.cost $(ARGS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import bad_days
+import hypothesis
 import pytest
 import small_book
 from attention_limits.atomic import write_text
@@ -20,6 +21,11 @@ SLOW = [
     "test_cost.py",
     "test_comparison.py",
 ]  # these begin first, the longest before all
+
+
+# A slow machine, or one that measures coverage, is no fault of an example.
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 
 @pytest.fixture(scope="session")

@@ -113,6 +113,10 @@ def headline(seen: Capture, plan: Plan) -> pd.DataFrame:
     return table
 
 
+def _geometric_mean(values: torch.Tensor) -> float:
+    return float(values.clamp(min=TINY).log().mean().exp())
+
+
 def _weights(seen: Capture, layer: int, head: int, visible: torch.Tensor) -> dict[str, float]:
     """Geometric means of a head's largest and median weight, and how many rows break their bounds."""
     part = seen.layers[layer]
@@ -121,11 +125,10 @@ def _weights(seen: Capture, layer: int, head: int, visible: torch.Tensor) -> dic
     largest, median, smallest, _, spread = kernels.weight_rows(logits, weights, visible)
     twice = numbers.log10_crossover(part, head, visible) * log(10)  # 2D/T of Corollary 1
     _, broken = outside_extremes(largest, smallest, spread, visible, twice)
-    geometric = lambda values: float(values.clamp(min=TINY).log().mean().exp())  # noqa: E731
     means = {
-        "largest": geometric(largest),
-        "median": geometric(median),
-        "median_n": geometric(median * visible),
+        "largest": _geometric_mean(largest),
+        "median": _geometric_mean(median),
+        "median_n": _geometric_mean(median * visible),
     }
     return {
         "layer": layer,
