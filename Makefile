@@ -78,6 +78,21 @@ check: $(STAMP)
 coverage: $(STAMP)
 	@$(PY) -m pytest --cov --cov-report=term-missing $(ARGS)
 
+# In folders and an environment of their own, so that neither the faults nor the tool come near the project's.
+MUTANTS := _build/mutants
+mutate: $(STAMP)
+	@rm -rf $(MUTANTS) && mkdir -p $(MUTANTS)/project/src && $(PY) -m venv $(MUTANTS)/venv
+	@$(MUTANTS)/venv/bin/python -m pip install --disable-pip-version-check --quiet mutmut==3.8.1
+	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(MUTANTS)/venv/lib/python*/site-packages)/own.pth
+	@cp -R lib/attention_limits $(MUTANTS)/project/src && cp -R tests pyproject.toml $(MUTANTS)/project
+	@cd $(MUTANTS)/project && export OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1; \
+	  ../venv/bin/mutmut run $(ARGS); ../venv/bin/mutmut results
+
+# --strict: a package that the index's service does not know is a failure too, not a pass.
+audit:
+	@$(PYTHON) -m venv _build/audit && _build/audit/bin/python -m pip install --disable-pip-version-check --quiet pip-audit
+	@_build/audit/bin/pip-audit --strict --no-deps --disable-pip -r requirements.lock $(ARGS)
+
 bench: $(STAMP)
 	@$(PY) -m attention_limits.cost $(ARGS)
 

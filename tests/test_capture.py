@@ -6,6 +6,7 @@ import pytest
 import torch
 import transformers
 from attention_limits import capture, intervention, sources
+from attention_limits.attention import check_attention
 from bad_days import case
 from watching import LargestTensor
 
@@ -312,3 +313,14 @@ def test_captures_yields_each_window(monkeypatch):
     )
     with pytest.raises(capture.CaptureError, match="context of 64"):
         next(capture.captures(model, text, 65, 1))
+
+
+def test_a_call_without_a_mask_is_taken_at_its_word():
+    """SDPA gets no mask where causality can be asked for instead; what it asks for, or else its module, decides."""
+    query, module = torch.zeros(1, 1, 3, 2), torch.nn.Module()
+    check_attention(module, query, None, True, {})
+    check_attention(module, query, None, None, {})
+    module.is_causal = False
+    with pytest.raises(capture.CaptureError, match="is not causal"):
+        check_attention(module, query, None, None, {})
+    check_attention(module, query, None, True, {})

@@ -468,3 +468,20 @@ def test_both_themes_decide_the_same_things():
         return {key: keys(value) for key, value in part.items()} if isinstance(part, dict) else None
 
     assert keys(charts.THEMES["light"]) == keys(charts.THEMES["dark"])
+
+
+def test_curves_without_bands_are_lines_alone_and_a_logarithmic_axis_shows_positive_values():
+    rows = pd.DataFrame({"n": [1, 2, 1, 2], "y": [0.5, 0.1, 0.2, 0.3], "kind": ["a", "a", "b", "b"]})
+    spec = charts.curves(rows, "n", "y", "kind", x_title="n", y_title="y", log_y=True).to_dict()
+    assert [layer["mark"]["type"] for layer in spec["layer"]] == ["line"]
+    assert spec["layer"][0]["encoding"]["y"]["scale"]["type"] == "log"
+
+
+def test_a_charts_own_look_goes_before_the_theme_part_by_part():
+    chart = alt.Chart(pd.DataFrame({"x": [1]})).mark_point().encode(x="x:Q").configure_axis(grid=False)
+    shown = charts.figure(chart, name="fig-own-look", caption="A point.", alt="A point.")._repr_mimebundle_()
+    config, light = shown[charts.VEGALITE_MIME]["config"], charts.THEMES["light"]
+    assert config["axis"] == {**light["axis"], "grid": False}
+    assert {key: part for key, part in config.items() if key not in ("axis", "view")} == {
+        key: part for key, part in light.items() if key not in ("axis", "view")
+    }

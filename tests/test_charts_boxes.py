@@ -56,3 +56,9 @@ def test_box_numbers_are_quantiles_of_each_group():
     for space, line in found.set_index("space").iterrows():
         expected = np.quantile(table.ratio[table.space == space], [0.05, 0.25, 0.5, 0.75, 0.95])
         np.testing.assert_allclose(line.to_numpy(dtype=float), expected)
+
+
+def test_without_curves_there_are_boxes_alone():
+    chart = draw(rows(), lines=())
+    assert [layer["mark"]["type"] for layer in chart["layer"]] == ["rule", "bar", "tick"]
+    assert chart["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["heads"]

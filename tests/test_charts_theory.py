@@ -99,3 +99,18 @@ def test_picked_curves_say_what_is_wrong(change, words):
             y_title="y",
             pickers={"n": "keys"},
         )
+
+
+def test_picked_curves_are_cut_at_the_ends_of_the_domain():
+    chart = picked_curves(
+        rows(),
+        x="t",
+        x_title="T",
+        curves=["low bound"],
+        y_title="y",
+        pickers={"n": "keys"},
+        log_y=True,
+        y_domain=(1, 1.5),
+    )
+    scale = chart.to_dict()["layer"][0]["encoding"]["y"]["scale"]
+    assert scale == {"type": "log", "domain": [1, 1.5], "clamp": True}

@@ -399,3 +399,14 @@ def bloom():
 def test_models_that_capture_refuses_are_refused(model, length, message):
     with pytest.raises(capture.CaptureError, match=message):
         loss(model(), some_ids(length), Selection(2))
+
+
+def test_a_model_whose_layers_are_in_no_list_is_refused():
+    model = gpt2()
+    layers = model.module.transformer.h
+    layers[0], layers[1] = (
+        layers[1],
+        layers[0],
+    )  # a list in which entry i does not hold the attention of layer i
+    with pytest.raises(capture.CaptureError, match="GPT2LMHeadModel has no list of 2 layers"):
+        untouched(model, some_ids(LENGTH))

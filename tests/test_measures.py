@@ -77,6 +77,13 @@ def test_readings_measured_together_equal_readings_measured_alone(seen):
     np.testing.assert_allclose(together.loc[alone.index], alone, rtol=2e-7)
 
 
+def test_a_length_without_a_measured_row_is_left_out(seen):
+    given = dict(spaces=["hidden"], supports=["causal"], lengths=[6, 40], top_ns=[2])
+    sparse = measures.distances(seen, **given, stride=20)  # rows 20 and 40
+    assert sparse.length.unique().tolist() == [40]
+    assert sparse.rows.unique().tolist() == [2]
+
+
 def test_block_size_changes_nothing(seen, monkeypatch):
     def measured(available):
         free = type("Memory", (), {"available": available})

@@ -184,7 +184,37 @@ def test_sphere_points_have_no_direction():
     assert within(points[:, :1] * points[:, 1:], 0.0)
 
 
+def test_the_sure_bound_counts_the_caps_below_r():
+    """xi^2 of (.5, .3, .2), by hand: .25, .49, .64 at delta = 0 and .19, .39, .49 at delta = 1."""
+    weights = [0.5, 0.3, 0.2]
+    assert geo.distance_cap(weights) ** 2 == pytest.approx([0.25, 0.49, 0.64])
+    assert geo.distance_cap(weights, min_distance=1.0) ** 2 == pytest.approx([0.19, 0.39, 0.49])
+    assert geo.sure_lower_bound(weights, 0.65) == pytest.approx(1 / 3)
+    assert geo.sure_lower_bound(weights, 0.65, min_distance=1.0) == pytest.approx(2 / 3)
+    assert geo.sure_lower_bound([0.25] * 5, 1.0) == 0  # xi_i = r exactly: not told apart for sure
+
+
+@given(distributions(2, 8), st.sampled_from([0.5, 2.0, 8.0]), st.sampled_from([0.1, 0.4, 1.0]))
+def test_bounds_depend_on_lengths_relative_to_the_radius(weights, m, r):
+    """Twice as large a sphere with twice as large an r and delta is the same question (powers of two: no rounding)."""
+    given_m, given_1 = {"radius": m, "min_distance": 0.125 * m}, {"radius": 1.0, "min_distance": 0.125}
+    for bound in (geo.markov_lower_bound, geo.sure_lower_bound, geo.hoeffding_variant_invalid):
+        assert bound(weights, r * m, **given_m) == pytest.approx(bound(weights, r, **given_1))
+    assert geo.markov_lower_bound_sharp(weights, r * m, radius=m) == geo.markov_lower_bound_sharp(weights, r)
+    for bound in (geo.mcdiarmid_upper_bound, geo.cantelli_bounds):
+        assert bound(weights, r * m, 5, radius=m) == pytest.approx(bound(weights, r, 5))
+
+
+def test_float32_vectors_are_compared_in_float64():
+    rng = np.random.default_rng(7)
+    weights, x = rng.dirichlet(np.ones(6)), rng.standard_normal((6, 3)).astype(np.float32)
+    assert geo.distinguish(weights.astype(np.float32), x, 3) == geo.distinguish(
+        weights.astype(np.float32).astype(float), x.astype(float), 3
+    )
+
+
 def test_coverage_as_printed_and_by_simulation():
+    assert (geo.coverage(0.0, 3), geo.coverage(1.0, 3), geo.coverage(0.5, 0)) == (0.0, 1.0, 0.0)
     assert geo.coverage(0.8, 3) == pytest.approx(0.992, abs=1e-15)
     covered = (np.random.default_rng(2).random((40_000, 4)) < 0.35).any(axis=1)
     assert within(covered.astype(float), geo.coverage(0.35, 4))
@@ -195,7 +225,13 @@ def test_coverage_as_printed_and_by_simulation():
     [
         (lambda: geo.distance_cap([0.5, 0.5], min_distance=2.1), "min_distance = 2.1"),
         (lambda: geo.distance_cap([0.2] * 5, min_distance=1.9), "so far apart"),
-        (lambda: geo.markov_lower_bound([0.5, 0.5], 0.0), "r = 0"),
+        (lambda: geo.markov_lower_bound([0.5, 0.5], 0.0), "^r = 0"),
+        (lambda: geo.markov_lower_bound_sharp([0.5, 0.5], 0.0), "^r = 0"),
+        (lambda: geo.sure_lower_bound([0.5, 0.5], 0.0), "^r = 0"),
+        (lambda: geo.cantelli_bounds([0.5, 0.5], -1.0, 3), "^r = -1"),
+        (lambda: geo.hoeffding_variant_invalid([0.5, 0.5], -1.0), "^r = -1"),
+        (lambda: geo.distinguish([0.5, 0.5], np.eye(2), 1, radius=-1.0), "^radius = -1"),
+        (lambda: geo.coverage(0.5, -1), "heads = -1"),
         (lambda: geo.mcdiarmid_upper_bound([0.5, 0.5], -1.0, 3), "r = -1"),
         (lambda: geo.fourth_moment([0.5, 0.5], 0), "dimension = 0"),
         (lambda: geo.second_moment([0.5], radius=0), "radius = 0"),

@@ -97,6 +97,24 @@ def test_power_iteration_is_a_second_route(alpha):
     assert power == pytest.approx(exact, rel=1e-4, abs=1e-13)
 
 
+def test_power_iteration_answers_the_same_every_time_and_divides_by_the_temperature():
+    alpha = softmax(np.random.default_rng(5).standard_normal(9))
+    assert grad.softmax_spectral_norm_power(alpha) == grad.softmax_spectral_norm_power(alpha)
+    assert grad.softmax_spectral_norm_power(alpha, 0.25) == 4 * grad.softmax_spectral_norm_power(alpha)
+
+
+def test_norms_and_bound_are_those_of_temperature_one_unless_another_is_named():
+    for function in (grad.softmax_spectral_norm, grad.softmax_frobenius_norm, grad.softmax_spectral_bound):
+        assert function([0.5, 0.3, 0.2], 0.5) == 2 * function([0.5, 0.3, 0.2])
+
+
+def test_float32_rows_are_moved_in_float64():
+    l, v = np.array([0.3, -1.2, 0.7], np.float32), np.array([1.0, 0.1, -0.3], np.float32)
+    assert grad.finite_difference(l, v, 1.0, 1e-6) == grad.finite_difference(
+        l.astype(float), v.astype(float), 1.0, 1e-6
+    )
+
+
 def test_frobenius_near_one_hot_keeps_its_digits():
     """|J|_F = 2 e (1 - e) for (1 - e, e): at e = 1e-12 the textbook form returns 0 or 1e-8."""
     assert grad.softmax_frobenius_norm([1 - 1e-12, 1e-12]) == pytest.approx(2e-12, rel=1e-3)
@@ -164,9 +182,19 @@ def test_one_key_never_moves():
         (lambda: grad.normaliser_jacobian([1.0, 0.0], [1.0, 1.0]), "finite F > 0"),
         (lambda: grad.lemma_2_bounds([1.0, 2.0], [1.0]), "two rows of one length"),
         (lambda: grad.softmax_spectral_norm([0.5, 0.4]), "sum to one"),
-        (lambda: grad.softmax_frobenius_norm([0.5, 0.5], 0.0), "temperature = 0"),
+        (lambda: grad.softmax_frobenius_norm([0.5, 0.5], 0.0), "^temperature = 0"),
         (lambda: grad.finite_difference([1.0, 2.0], [0.0, 0.0], 1.0, 0.1), "direction not 0"),
-        (lambda: grad.finite_difference([1.0, 2.0], [1.0, 0.0], 1.0, 0.0), "epsilon = 0"),
+        (lambda: grad.finite_difference([[1.0, 2.0]], [[1.0, 0.0]], 1.0, 0.1), "two rows of one length"),
+        (lambda: grad.finite_difference([1.0, 2.0], [1.0, 0.0, 0.0], 1.0, 0.1), "two rows of one length"),
+        (lambda: grad.finite_difference([1.0, 2.0], [1.0, 0.0], 0.0, 0.1), "^temperature = 0"),
+        (lambda: grad.finite_difference([1.0, 2.0], [1.0, 0.0], 1.0, 0.0), "^epsilon = 0"),
+        (lambda: grad.finite_difference_bound(1.0, 0.0), "^epsilon = 0"),
+        (lambda: grad.corollary_3_corrected(0.0), "^temperature = 0"),
+        (lambda: grad.corollary_3_printed_invalid(0.0), "^temperature = 0"),
+        (lambda: grad.softmax_spectral_bound([0.5, 0.5], 0.0), "^temperature = 0"),
+        (lambda: grad.softmax_spectral_norm([0.5, 0.5], 0.0), "^temperature = 0"),
+        (lambda: grad.softmax_spectral_norm_power([0.5, 0.5], 0.0), "^temperature = 0"),
+        (lambda: grad.softmax_jacobian([0.5, 0.5], 0.0), "^temperature = 0"),
     ],
 )
 def test_errors_say_what_was_wrong(call, words):

@@ -34,6 +34,25 @@ def test_lemma_1_constants_against_calculus():
     assert vanishing.lemma_1_constants(lambda x: 2 + np.sin(3 * x), 2.0)[1] == pytest.approx(3, rel=1e-12)
 
 
+@pytest.mark.parametrize("place", [-0.98, 0.3, 0.98])
+def test_an_extreme_is_found_in_any_cell_of_the_grid(place):
+    """One dip, in the first, an inner and the last cell of ten."""
+    ends = 1 + max(abs(-1 - place), abs(1 - place))
+    c1, _ = vanishing.lemma_1_constants(lambda x: 1 + (x - place) ** 2, 1.0, points=11)
+    assert c1 == pytest.approx(1 / (1 + (ends - 1) ** 2), rel=1e-12)
+
+
+def test_the_refined_extreme_is_exact_also_at_a_kink():
+    c1, _ = vanishing.lemma_1_constants(lambda x: 1 + np.abs(x - 1e-7), 1.0, points=11)
+    assert c1 == pytest.approx(1 / (2 + 1e-7), rel=1e-10)
+
+
+def test_a_dip_wider_than_a_cell_is_seen():
+    """Its width is 0.004; 4,097 points over [-1, 1] are 0.0005 apart."""
+    c1, _ = vanishing.lemma_1_constants(lambda x: 1 - 0.9 * np.exp(-(((x - 0.3) / 0.002) ** 2)), 1.0)
+    assert c1 == pytest.approx(0.1, rel=1e-9)
+
+
 def test_lemma_1_needs_the_same_f_at_every_length():
     """Scalable-Softmax multiplies the logits by log L: its largest weight times L passes any constant."""
     top = [softmax(np.log(n) * 2.0 * np.eye(n)[0])[0] * n for n in (10, 100, 1000)]
@@ -61,7 +80,8 @@ def test_exact_extremes_are_attained(length, spread):
 
 
 def test_exact_extremes_at_one_key_are_one():
-    assert vanishing.exact_extremes(1, 5.0) == (1.0, 1.0)
+    with np.errstate(all="raise"):
+        assert vanishing.exact_extremes(1, 5.0) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize("bound, temperature", [(1.0, 1.0), (30.0, 8.0)])
@@ -74,7 +94,13 @@ def test_crossover_is_where_the_upper_bound_meets_one(bound, temperature):
 def test_log_bounds_survive_what_overflows():
     low, high = vanishing.corollary_1_log_bounds(np.array([1.0, 1024.0]), 8000.0, 8.0)
     assert high == pytest.approx([2000, 2000 - np.log(1024)]) and low == pytest.approx(high - 4000)
-    assert vanishing.corollary_1_bounds(1024, 8000.0, 8.0) == (0.0, np.inf)
+    with np.errstate(all="raise"):
+        assert vanishing.corollary_1_bounds(1024, 8000.0, 8.0) == (0.0, np.inf)
+
+
+def test_logits_of_zero_have_no_crossover():
+    assert vanishing.crossover_log_length(0.0, 1.0) == 0.0
+    assert vanishing.crossover_log_length(0.25, 2.0) == 0.25
 
 
 @given(distributions())
@@ -96,6 +122,8 @@ def test_effective_support_of_the_two_ends():
         (lambda: vanishing.lemma_1_constants(lambda x: 1.0, 1.0), "one value per logit"),
         (lambda: vanishing.lemma_1_constants(np.exp, -1.0), "half_width = -1"),
         (lambda: vanishing.corollary_1_bounds(0, 1.0, 1.0), "length = 0"),
+        (lambda: vanishing.corollary_1_bounds(np.array([]), 1.0, 1.0), "length = .*at least 1"),
+        (lambda: vanishing.exact_extremes([2.0, np.nan], 1.0), "length = .*at least 1"),
         (lambda: vanishing.crossover_log_length(-1.0, 1.0), "bound = -1"),
         (lambda: vanishing.crossover_log_length(1.0, 0.0), "temperature = 0"),
         (lambda: vanishing.exact_extremes(4, -0.5), "log_ratio = -0.5"),

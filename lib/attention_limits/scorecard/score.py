@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attention_limits import records
-from attention_limits.scorecard.rules import RULES, Rule, verdict
+from attention_limits.scorecard.rules import RULES, verdict
 
 Records = Mapping[str, dict[str, Any]]
 Results = Sequence[dict[str, Any]]
@@ -71,11 +71,6 @@ class Row:
     results: Results
     met: bool | None
     close: bool
-
-    @property
-    def rule(self) -> Rule | None:
-        """The written rule that judges this row, or None where the row is only shown."""
-        return RULES[self.use.rule] if self.use.rule else None
 
 
 @dataclass(frozen=True)
