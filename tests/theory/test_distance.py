@@ -122,7 +122,7 @@ def test_second_moments_and_expectation_against_every_set(row):
     positive = moments > 1e-12
     gap = (n - top_n) / n * np.sum(variances[positive] / np.sqrt(moments[positive]))
     assert jensen - exact <= gap * (1 + 1e-6) + 1e-5
-    assert distance.jensen_gap_bound(weights, vectors, top_n) >= jensen - exact - 1e-5
+    assert distance.jensen_gap_bound(weights, vectors, top_n) == pytest.approx(gap, rel=1e-6, abs=1e-5)
 
 
 @pytest.mark.parametrize("top_n", [1, 3, 6])
@@ -150,6 +150,23 @@ def test_corollary_2_rates(row):
     assert d <= (n - top_n) * (weights[selected].sum() + smallest) * longest + 1e-9
 
 
+def test_float32_rows_are_taken_in_float64():
+    rng = np.random.default_rng(3)
+    narrow = rng.dirichlet(np.ones(7)).astype(np.float32), rng.standard_normal((7, 4)).astype(np.float32)
+    wide = [part.astype(float) for part in narrow]
+    for function in (distance.cumulative_distance, distance.fixed_set_bound, distance.sandwich):
+        assert function(*narrow, [1, 3]) == function(*wide, [1, 3])
+    for function in (distance.expected_distance_bound, distance.expected_distance, distance.jensen_gap_bound):
+        assert function(*narrow, 3) == function(*wide, 3)
+    assert distance.second_moments(*narrow, 3).tolist() == distance.second_moments(*wide, 3).tolist()
+
+
+def test_nothing_outside_the_set_is_at_no_distance():
+    weights, vectors = np.array([0.7, 0.3]), np.eye(2)
+    assert distance.fixed_set_bound(weights, vectors, [0, 1]) == 0.0
+    assert distance.cumulative_distance(weights, vectors, [0, 1]) == 0.0
+
+
 def test_vanishing_weights_keep_the_distance_bounded():
     for n in (10, 100, 1000):
         weights, vectors = np.full(n, 1 / n), np.ones((n, 1))
@@ -166,6 +183,14 @@ def test_sizes_that_leave_nothing_are_refused(top_n):
 def test_a_set_that_is_no_set_is_refused(selected):
     with pytest.raises(ValueError, match="selected"):
         distance.cumulative_distance(np.full(3, 1 / 3), np.ones((3, 1)), selected)
+
+
+def test_too_few_draws_for_an_error_are_refused():
+    rng = np.random.default_rng(0)
+    row = np.array([0.5, 0.3, 0.2]), np.eye(3), 1
+    with pytest.raises(ValueError, match="draws is 3; a standard error needs at least 4"):
+        distance.expected_distance_sampled(*row, 3, rng)
+    assert np.isfinite(distance.expected_distance_sampled(*row, 4, rng)).all()
 
 
 def test_too_many_sets_are_refused():

@@ -106,6 +106,8 @@ def test_power_iteration_answers_the_same_every_time_and_divides_by_the_temperat
 def test_norms_and_bound_are_those_of_temperature_one_unless_another_is_named():
     for function in (grad.softmax_spectral_norm, grad.softmax_frobenius_norm, grad.softmax_spectral_bound):
         assert function([0.5, 0.3, 0.2], 0.5) == 2 * function([0.5, 0.3, 0.2])
+    assert (grad.softmax_jacobian([0.5, 0.5], 0.5) == 2 * grad.softmax_jacobian([0.5, 0.5])).all()
+    assert grad.random_direction_rms([0.5, 0.5], 0.5) == 2 * grad.random_direction_rms([0.5, 0.5])
 
 
 def test_float32_rows_are_moved_in_float64():
@@ -113,6 +115,8 @@ def test_float32_rows_are_moved_in_float64():
     assert grad.finite_difference(l, v, 1.0, 1e-6) == grad.finite_difference(
         l.astype(float), v.astype(float), 1.0, 1e-6
     )
+    values = np.exp(l)
+    assert grad.lemma_2_bounds(values, v) == grad.lemma_2_bounds(values.astype(float), v.astype(float))
 
 
 def test_frobenius_near_one_hot_keeps_its_digits():
@@ -181,6 +185,10 @@ def test_one_key_never_moves():
     [
         (lambda: grad.normaliser_jacobian([1.0, 0.0], [1.0, 1.0]), "finite F > 0"),
         (lambda: grad.lemma_2_bounds([1.0, 2.0], [1.0]), "two rows of one length"),
+        (lambda: grad.lemma_2_bounds([[1.0, 2.0]], [[1.0, 1.0]]), "two rows of one length"),
+        (lambda: grad.lemma_2_bounds([], []), "two rows of one length"),
+        (lambda: grad.lemma_2_bounds([1.0, np.inf], [1.0, 1.0]), "finite F > 0"),
+        (lambda: grad.lemma_2_bounds([1.0, 2.0], [1.0, np.nan]), "finite slopes"),
         (lambda: grad.softmax_spectral_norm([0.5, 0.4]), "sum to one"),
         (lambda: grad.softmax_frobenius_norm([0.5, 0.5], 0.0), "^temperature = 0"),
         (lambda: grad.finite_difference([1.0, 2.0], [0.0, 0.0], 1.0, 0.1), "direction not 0"),
