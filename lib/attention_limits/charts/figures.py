@@ -168,7 +168,7 @@ def _heights(spec: Mapping[str, Any], tables: Mapping[str, Any]) -> tuple[int, i
     if not panels:
         own = spec.get("height", 300)
         own = own if isinstance(own, int) else 300
-        rows = tables.get((spec.get("data") or {}).get("name"), ())
+        rows = tables.get((spec.get("data") or {}).get("name", ""), ())
         around = 48 + own + (18 if "title" in spec else 0)
         return around + _legend(spec, rows, columns=2), around + _legend(spec, rows, columns=1)
     heights = [_heights({"data": spec.get("data"), **panel}, tables) for panel in panels]

@@ -40,8 +40,9 @@ def _distances(
     seen: Capture, space: str, stride: int, lengths: list[int], sizes: Iterable[int]
 ) -> pd.DataFrame:
     kept = [n for n in sizes if n < max(lengths)]
-    given = {"spaces": [space], "supports": ["causal"], "lengths": lengths, "top_ns": kept}
-    return measures.distances(seen, stride=stride, **given)
+    return measures.distances(
+        seen, spaces=[space], supports=["causal"], lengths=lengths, top_ns=kept, stride=stride
+    )
 
 
 def algorithm_1(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
@@ -78,8 +79,9 @@ def algorithm_4(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
 
 def algorithm_5(seen: Capture, space: str, stride: int = 1) -> pd.DataFrame:
     """g(T, eps) with exact Jacobian norms; no vectors are in it."""
-    given = {"temperatures": TEMPERATURES, "epsilons": EPSILONS, "seed": 0}
-    return measures.sensitivity(seen, logits=["model"], stride=stride, **given)
+    return measures.sensitivity(
+        seen, logits=["model"], temperatures=TEMPERATURES, epsilons=EPSILONS, seed=0, stride=stride
+    )
 
 
 # By name: a function of a capture, a space and, unless every token is measured, a stride.

@@ -84,13 +84,12 @@ def context_length(name: str) -> int | None:
     None where that does not say it, or does not lie on this machine yet. Loads and downloads nothing, and verifies no
     weights. Raises SourceError for a name that no model can have.
     """
-    known = MODELS.get(name)
+    known, on_hub = MODELS.get(name), hub.parse(name)
+    folder: Path | None = Path(name).expanduser()
     if isinstance(known, PackagedFile):
         folder = cache_folder() / entry_name(name, known)
-    elif known is None and (Path(name).expanduser().is_dir() or hub.parse(name) is None):
-        folder = Path(name).expanduser()
-    else:
-        folder = hub.cached_snapshot(hub.parse(name))
+    elif on_hub and (known or not Path(name).expanduser().is_dir()):
+        folder = hub.cached_snapshot(on_hub)
     return configured_context(folder) if folder else None
 
 
