@@ -172,6 +172,7 @@ RULES: dict[str, Rule] = {
     "records": Rule(str, pattern=".*", says="folder with the records"),
     "reference": Rule(str, pattern=".*", says="build folder of the reference"),
     "executed": Rule(str, pattern=".*", says="folder with the executed notebooks"),
+    "table": Rule(str, pattern=".*", says="results.csv of a sweep"),
 }
 
 OWN: dict[str, dict[str, Rule]] = {
