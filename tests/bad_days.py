@@ -12,7 +12,7 @@ from attention_limits.provenance import escape
 
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTED = pytest.StashKey[list[pytest.Item]]()
-COMMAND = "python -m pytest --collect-only -q --bad-days-page book/bad-days.md"
+COMMAND = "python -m pytest --collect-only -q -n 0 --bad-days-page=book/bad-days.md"
 
 
 def case(description: str, *values: Any) -> Any:
