@@ -1,6 +1,7 @@
 """Theorem 1 and Corollary 2 against plain loops, enumeration and hypothesis-generated rows."""
 
 from itertools import combinations
+from statistics import fmean, variance
 
 import numpy as np
 import pytest
@@ -128,7 +129,7 @@ def test_second_moments_and_expectation_against_every_set(row):
 @pytest.mark.parametrize("top_n", [1, 3, 6])
 def test_sampled_expectation_is_within_its_error_of_the_exact_one(top_n):
     rng = np.random.default_rng(7)
-    weights = np.r_[0.95, np.full(11, 0.05 / 11)]
+    weights = np.r_[np.full(11, 0.05 / 11), 0.95]
     vectors = rng.normal(size=(12, 5))
     exact = distance.expected_distance(weights, vectors, top_n)
     found = [distance.expected_distance_sampled(weights, vectors, top_n, 200, rng) for _ in range(60)]
@@ -136,6 +137,18 @@ def test_sampled_expectation_is_within_its_error_of_the_exact_one(top_n):
     # Standard scores: their mean has deviation 1/sqrt(60), their deviation is about one.
     assert abs(scores.mean()) < 4 / np.sqrt(60)
     assert 0.7 < scores.std() < 1.4
+
+
+def test_sampled_expectation_is_the_two_strata_put_together():
+    """Six draws: three with the heaviest token in the set, which is 2 of 5 of all sets, and three without it."""
+    weights, vectors = np.array([0.1, 0.2, 0.5, 0.15, 0.05]), np.random.default_rng(1).normal(size=(5, 3))
+    rng, again = np.random.default_rng(2), np.random.default_rng(2)
+    mean, error = distance.expected_distance_sampled(weights, vectors, 2, 6, rng)
+    drawn = [[[2, *again.choice([0, 1, 3, 4], 1, replace=False)] for _ in range(3)]]
+    drawn += [[again.choice([0, 1, 3, 4], 2, replace=False) for _ in range(3)]]
+    samples = [[plain_distance(weights, vectors, list(s)) for s in sets] for sets in drawn]
+    assert mean == pytest.approx(0.4 * fmean(samples[0]) + 0.6 * fmean(samples[1]))
+    assert error**2 == pytest.approx(0.16 * variance(samples[0]) / 3 + 0.36 * variance(samples[1]) / 3)
 
 
 @given(rows())
@@ -175,7 +188,7 @@ def test_vanishing_weights_keep_the_distance_bounded():
 
 @pytest.mark.parametrize("top_n", [0, 3, 4])
 def test_sizes_that_leave_nothing_are_refused(top_n):
-    with pytest.raises(ValueError, match=f"top_n is {top_n}"):
+    with pytest.raises(ValueError, match=f"top_n is {top_n}; with n = 3 tokens it must be between 1 and 2"):
         distance.second_moments(np.full(3, 1 / 3), np.ones((3, 1)), top_n)
 
 

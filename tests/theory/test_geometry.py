@@ -164,6 +164,7 @@ def test_single_token_is_told_apart_unless_r_is_zero():
 def test_fixed_radius_counts_and_refuses():
     x = np.eye(3)
     weights = [0.5, 0.3, 0.2]  # s = (.5, .3, 0): distances .3, .5 and sqrt(.38)
+    assert geo.distinguish(weights, x, 2, radius=0.0).count == 0
     assert geo.distinguish(weights, x, 2, radius=0.4).count == 1
     assert geo.distinguish(weights, x, 2, radius=0.6).count == 2
     with pytest.raises(ValueError, match="unselected token lies at"):
@@ -182,6 +183,36 @@ def test_sphere_points_have_no_direction():
     points = geo.sample_sphere(np.random.default_rng(1), (20_000,), 3)
     assert within(points, np.zeros(3)) and within(points**2, np.full(3, 1 / 3))
     assert within(points[:, :1] * points[:, 1:], 0.0)
+
+
+@given(distributions(1, 8), st.integers(1, 9), st.sampled_from([0.5, 2.0]), st.floats(0, 2))
+def test_moments_and_bounds_against_their_formulas_spelled_out(weights, d, m, share):
+    floors, uppers, cantelli = [], [], []
+    r = share * m * float(np.sqrt(np.mean(weights**2)))
+    for i in range(len(weights)):
+        others = [w for j, w in enumerate(weights) if j != i]
+        a, b = sum(w**2 for w in others), sum(w**4 for w in others)
+        second, fourth = m**2 * a, m**4 * (a**2 + 2 / d * max(a**2 - b, 0))
+        floors.append(second**1.5 / fourth**0.5 if fourth > 0 else 0.0)
+        uppers.append(np.exp(-(max(floors[-1] - r, 0) ** 2) / (2 * second)) if second > 0 else 1.0)
+        gap, variance = r**2 - second, max(fourth - second**2, 0)
+        tail = variance / (variance + gap**2) if gap else 1.0
+        cantelli.append((1 - tail if gap > 0 else 0.0, tail if gap < 0 else 1.0))
+    assert geo.mean_distance_floor(weights, d, radius=m) == pytest.approx(floors, rel=1e-9)
+    assert geo.mcdiarmid_upper_bound(weights, r, d, radius=m) == pytest.approx(np.mean(uppers), rel=1e-9)
+    found = geo.cantelli_bounds(weights, r, d, radius=m)
+    assert found == pytest.approx(np.mean(cantelli, axis=0), rel=1e-6, abs=1e-9)
+
+
+def test_cantelli_says_nothing_at_r_squared_equal_to_the_moment():
+    with np.errstate(all="raise"):
+        assert geo.cantelli_bounds([0.5, 0.5], 0.5, 1) == (0.0, 1.0)
+
+
+def test_a_larger_sphere_holds_points_farther_apart():
+    assert geo.distance_cap([0.5, 0.5], radius=2.0, min_distance=3.0) == pytest.approx([1.0, 1.0])
+    with pytest.raises(ValueError, match=r"radius 2\.0 are 0 to 4\.0 apart"):
+        geo.distance_cap([0.5, 0.5], radius=2.0, min_distance=4.5)
 
 
 def test_the_sure_bound_counts_the_caps_below_r():
@@ -234,7 +265,10 @@ def test_coverage_as_printed_and_by_simulation():
         (lambda: geo.coverage(0.5, -1), "heads = -1"),
         (lambda: geo.mcdiarmid_upper_bound([0.5, 0.5], -1.0, 3), "r = -1"),
         (lambda: geo.fourth_moment([0.5, 0.5], 0), "dimension = 0"),
-        (lambda: geo.second_moment([0.5], radius=0), "radius = 0"),
+        (lambda: geo.second_moment([0.5], radius=0), "^radius = 0"),
+        (lambda: geo.fourth_moment([0.5], 3, radius=0), "^radius = 0"),
+        (lambda: geo.distance_cap([0.5], radius=0), "^radius = 0"),
+        (lambda: geo.sample_sphere(np.random.default_rng(0), (2,), 3, radius=0), "^radius = 0"),
         (lambda: geo.distinguish([0.5, 0.5], np.ones((3, 2)), 1), "vectors: wanted shape"),
         (lambda: geo.distinguish([0.5, 0.5], np.ones((2, 2)), 2), "no unselected token"),
         (lambda: geo.coverage(1.2, 3), "ratio = 1.2"),

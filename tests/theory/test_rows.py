@@ -13,13 +13,18 @@ def test_top_set_is_the_stable_sort_spelled_out(alpha, data):
     assert top_set(alpha, count).tolist() == by_hand
 
 
+def test_a_row_is_float64_whatever_it_came_in():
+    for row in ([1, 0], np.array([0.5, 0.5], np.float32)):
+        assert weights_row(row).dtype == np.float64
+
+
 def test_ties_go_to_the_lower_position():
     assert top_set(np.array([0.2, 0.4, 0.4, 0.4]), 2).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("row", [[], [[0.5, 0.5]], [0.5, -0.1], [np.nan, 1.0], [np.inf, 1.0]])
 def test_rows_that_are_none_are_refused(row):
-    with pytest.raises(ValueError, match="weights"):
+    with pytest.raises(ValueError, match=r"^weights"):
         weights_row(row)
 
 

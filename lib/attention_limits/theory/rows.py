@@ -7,7 +7,7 @@ import numpy as np
 __all__ = ["positive", "top_set", "weights_row"]
 
 
-def weights_row(weights: np.ndarray, *, name: str = "weights") -> np.ndarray:
+def weights_row(weights: np.ndarray) -> np.ndarray:
     """Return the weights of one row as a float64 array (n,).
 
     Raises ValueError unless they are a non-empty one-dimensional array of finite numbers >= 0. Their sum is
@@ -15,9 +15,9 @@ def weights_row(weights: np.ndarray, *, name: str = "weights") -> np.ndarray:
     """
     row = np.asarray(weights, dtype=np.float64)
     if row.ndim != 1 or row.size == 0:
-        raise ValueError(f"{name}: wanted the weights of one row, shape (n,), got shape {row.shape}")
+        raise ValueError(f"weights: wanted the weights of one row, shape (n,), got shape {row.shape}")
     if not np.all(np.isfinite(row)) or row.min() < 0:
-        raise ValueError(f"{name}: wanted finite numbers >= 0, got values from {row.min()} to {row.max()}")
+        raise ValueError(f"weights: wanted finite numbers >= 0, got values from {row.min()} to {row.max()}")
     return row
 
 
