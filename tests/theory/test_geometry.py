@@ -196,7 +196,7 @@ def test_moments_and_bounds_against_their_formulas_spelled_out(weights, d, m, sh
         floors.append(second**1.5 / fourth**0.5 if fourth > 0 else 0.0)
         uppers.append(np.exp(-(max(floors[-1] - r, 0) ** 2) / (2 * second)) if second > 0 else 1.0)
         gap, variance = r**2 - second, max(fourth - second**2, 0)
-        tail = variance / (variance + gap**2) if gap else 1.0
+        tail = variance / (variance + gap**2) if variance + gap**2 > 0 else 1.0
         cantelli.append((1 - tail if gap > 0 else 0.0, tail if gap < 0 else 1.0))
     assert geo.mean_distance_floor(weights, d, radius=m) == pytest.approx(floors, rel=1e-9)
     assert geo.mcdiarmid_upper_bound(weights, r, d, radius=m) == pytest.approx(np.mean(uppers), rel=1e-9)
@@ -205,8 +205,9 @@ def test_moments_and_bounds_against_their_formulas_spelled_out(weights, d, m, sh
 
 
 def test_cantelli_says_nothing_at_r_squared_equal_to_the_moment():
-    with np.errstate(all="raise"):
+    with np.errstate(divide="raise", invalid="raise"):
         assert geo.cantelli_bounds([0.5, 0.5], 0.5, 1) == (0.0, 1.0)
+        assert geo.cantelli_bounds([1.0], 1e-90, 1) == (0.0, 1.0)  # the square of r^2 is not above zero
 
 
 def test_a_larger_sphere_holds_points_farther_apart():

@@ -141,8 +141,9 @@ def cantelli_bounds(
     second = second_moment(weights, radius=radius)
     variance = np.maximum(fourth_moment(weights, dimension, radius=radius) - second**2, 0.0)
     gap = _not_negative("r", r) ** 2 - second
-    # gap = 0 leaves the bound trivial; variance = 0 with a gap makes it exact
-    tail = np.divide(variance, variance + gap**2, out=np.ones_like(second), where=gap != 0)
+    # gap = 0 (or its square, for a tiny r) leaves the bound trivial; variance = 0 with a gap makes it exact
+    total = variance + gap**2
+    tail = np.divide(variance, total, out=np.ones_like(second), where=total > 0)
     return float(np.mean(np.where(gap > 0, 1.0 - tail, 0.0))), float(np.mean(np.where(gap < 0, tail, 1.0)))
 
 
