@@ -179,6 +179,7 @@ def walk(logits, x, wanted, totals=()):
     order = kernels.top_rows(weights, visible, int(max(wanted)))
     totals = torch.tensor(totals, dtype=torch.int64)
     found = kernels.distance_rows(weights, visible, order, torch.tensor(wanted), totals, gram, weights @ gram)
+    assert found.shape == (5, 1, 1 + len(totals), len(wanted))
     return weights[0].numpy(), order[0].numpy(), found[:, 0].numpy()
 
 

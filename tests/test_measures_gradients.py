@@ -105,6 +105,13 @@ def test_two_equal_weights_attain_the_bound_and_break_the_printed_one():
     assert spectral > 0.25
 
 
+def test_a_row_of_one_key_never_moves_whatever_is_beside_it():
+    weights = torch.tensor([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0]]).double()
+    found = kernels.gradient_rows(weights, torch.tensor([1, 2]))
+    assert found[:, 0].tolist() == [0.0, 0.0, 0.0]
+    assert found[:, 1].tolist() == pytest.approx([0.5, 0.5, 0.5], rel=1e-14)
+
+
 def test_same_seed_same_numbers_other_seed_other_numbers(seen):  # noqa: F811
     def once(seed):
         kwargs = dict(logits=["model"], temperatures=[1.0], epsilons=[0.1], stride=10)
