@@ -200,9 +200,10 @@ def test_one_walk_gives_every_n(row):
             distance.expected_distance_bound(weights, x, top_n),
             distance.fixed_set_bound(weights, x, chosen),
             np.linalg.norm(weights[chosen] @ x[chosen]),
+            np.linalg.norm(np.delete(weights[:, None] * x, chosen, axis=0), axis=1).sum(),
         ]
         # Where |y_i - s| is zero the subtraction leaves sqrt(rounding) of |s|, about 1e-8 |s| per token.
-        np.testing.assert_allclose(found[:4, 0, top_n - 1], expected, rtol=1e-6, atol=1e-6 * scale)
+        np.testing.assert_allclose(found[:, 0, top_n - 1], expected, rtol=1e-6, atol=1e-6 * scale)
     assert np.isnan(found[:, 0, n - 1]).all()
 
 
@@ -233,6 +234,16 @@ def test_masked_columns_weigh_nothing_but_count(row, more, top_n):
         distance.fixed_set_bound(weights[0], x_full, chosen),
     ]
     np.testing.assert_allclose(found[:3], expected, rtol=1e-6, atol=1e-6 * np.abs(x).max())
+
+
+def test_a_support_without_an_unselected_token_or_below_the_row_has_no_numbers():
+    logits, x = np.array([[0.3, -0.2, 1.0, 0.1]]), np.random.default_rng(0).normal(size=(4, 3))
+    _, _, found = walk(logits, x, wanted=[2, 4], totals=[3, 4])
+    kept = np.isfinite(found).all(
+        axis=0
+    )  # (support, N): causal n = 4, then n = 3, of which the row sees 4, and n = 4
+    assert kept.tolist() == [[True, False], [False, False], [True, False]]
+    assert np.isnan(found[:, ~kept]).all()
 
 
 def test_results_are_the_same_from_run_to_run_and_for_any_thread_count():

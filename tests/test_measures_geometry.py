@@ -114,6 +114,17 @@ def test_kernel_on_rows_that_a_model_hardly_makes(row):
     assert np.isnan(values[:, 0, n - 1]).all()
 
 
+def test_flags_are_those_of_one_n_and_false_where_it_is_not_wanted():
+    weights, gram = torch.tensor([[0.5, 0.3, 0.2]]).double(), torch.eye(3).double()
+    visible, none = torch.tensor([3]), torch.zeros(1, 1, dtype=torch.int64)
+    order = kernels.top_rows(weights, visible, 2)
+    for flag_n, expected in ((2, [[True, True]]), (1, [[True]])):
+        given = (weights, visible, none, order, torch.tensor([1, 2]), gram, none.double(), 3, flag_n)
+        assert kernels.geometry_rows(*given)[1].tolist() == expected
+    given = (weights, visible, none, order, torch.tensor([1]), gram, none.double(), 3, 2)
+    assert kernels.geometry_rows(*given)[1].tolist() == [[False, False]]
+
+
 def test_one_selected_token_is_always_told_apart(seen):  # noqa: F811
     found, _ = measures.separability(
         seen, spaces=["hidden", "value"], supports=["causal"], top_ns=[1], group_top_n=1
