@@ -244,6 +244,11 @@ def test_a_support_without_an_unselected_token_or_below_the_row_has_no_numbers()
     )  # (support, N): causal n = 4, then n = 3, of which the row sees 4, and n = 4
     assert kept.tolist() == [[True, False], [False, False], [True, False]]
     assert np.isnan(found[:, ~kept]).all()
+    weights, visible = torch.tensor([[0.5, 0.3, 0.2, 0.0]]).double(), torch.tensor([3])
+    order, gram = kernels.top_rows(weights, visible, 3), torch.eye(4).double()
+    sizes, totals = torch.tensor([3]), torch.tensor([3, 4])
+    found = kernels.distance_rows(weights, visible, order, sizes, totals, gram, weights @ gram)
+    assert found.isfinite().all(dim=0)[0].tolist() == [[False], [False], [True]]
 
 
 def test_results_are_the_same_from_run_to_run_and_for_any_thread_count():

@@ -122,7 +122,8 @@ def test_flags_are_those_of_one_n_and_false_where_it_is_not_wanted():
         given = (weights, visible, none, order, torch.tensor([1, 2]), gram, none.double(), 3, flag_n)
         assert kernels.geometry_rows(*given)[1].tolist() == expected
     given = (weights, visible, none, order, torch.tensor([1]), gram, none.double(), 3, 2)
-    assert kernels.geometry_rows(*given)[1].tolist() == [[False, False]]
+    flags = kernels.geometry_rows(*given)[1]
+    assert flags.dtype == torch.bool and flags.tolist() == [[False, False]]
 
 
 def test_one_selected_token_is_always_told_apart(seen):  # noqa: F811

@@ -221,6 +221,11 @@ def test_the_sure_bound_counts_the_caps_below_r():
     weights = [0.5, 0.3, 0.2]
     assert geo.distance_cap(weights) ** 2 == pytest.approx([0.25, 0.49, 0.64])
     assert geo.distance_cap(weights, min_distance=1.0) ** 2 == pytest.approx([0.19, 0.39, 0.49])
+    assert geo.markov_lower_bound(weights, 1.0) == pytest.approx(1 / 3)
+    near = np.sqrt([0.19, 0.39, 0.49])
+    assert geo.markov_lower_bound(weights, 1.0, min_distance=1.0) == pytest.approx(1 - near.mean())
+    variant = geo.hoeffding_variant_invalid(weights, 0.1, min_distance=1.0)
+    assert variant == pytest.approx(np.exp(-((near - 0.1) ** 2) / 2).mean())
     assert geo.sure_lower_bound(weights, 0.65) == pytest.approx(1 / 3)
     assert geo.sure_lower_bound(weights, 0.65, min_distance=1.0) == pytest.approx(2 / 3)
     assert geo.sure_lower_bound([0.25] * 5, 1.0) == 0  # xi_i = r exactly: not told apart for sure
