@@ -33,7 +33,10 @@ def jacobian(rule: Normaliser, logits: torch.Tensor, temperature: float = 1.0) -
         return torch.diag(diagonal) - columns.T @ rows
     slopes = KINDS[rule.kind].slopes
     if slopes is None:
-        weights = lambda l: rule.weights(l[None], visible, temperature)[0]  # noqa: E731
+
+        def weights(l: torch.Tensor) -> torch.Tensor:
+            return rule.weights(l[None], visible, temperature)[0]
+
         return torch.autograd.functional.jacobian(weights, logits)
     g = slopes(rule.weights(logits[None], visible, temperature))[0]
     return rule.sharpness(visible, temperature) * (torch.diag(g) - torch.outer(g, g) / g.sum())
