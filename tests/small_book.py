@@ -20,7 +20,7 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.md"))
 SOURCES = {"model": "smollm2-135m", "text": "king-james", "device": "cpu"}
 # Small values for parameters that notebooks share; every parameter not named keeps its default.
 SMALL = {
-    "lengths": "[24,48]",
+    "lengths": "[24,48,96]",
     "length": 64,
     "top_ns": "[1,4,16,20,40]",
     "top_n": 8,

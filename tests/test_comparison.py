@@ -330,7 +330,7 @@ def test_a_broken_model_is_listed_once_and_the_text_may_be_too_short_for_long_wi
     assert found.models.model.tolist() == ["main"] and len(found.missing) == 1
     assert found.missing.model[0] == "broken" and found.missing.lengths[0] == "all"
 
-    assert "layer 1: the key holds NaN" in found.missing.reason[0]
+    assert "layer 1, head 0: the key holds NaN" in found.missing.reason[0]
     found = comparison.compare("main", [], text_of(60), Plan([8, 16, 32], [64], windows=1, top_n=4), "cpu")
     assert found.missing.lengths.tolist() == ["64"] and "the text has 60 tokens" in found.missing.reason[0]
 
@@ -380,7 +380,7 @@ def test_the_first_model_must_be_had_and_something_must_be_measured(hub_of):
     with pytest.raises(SourceError, match="'absent' cannot be had"):
         comparison.compare("absent", ["main"], text_of(500), PLAN, "cpu")
     with pytest.raises(
-        capture.CaptureError, match="no model could be measured: broken: layer 1: the key holds NaN"
+        capture.CaptureError, match="no model could be measured: broken: layer 1, head 0: the key holds NaN"
     ):
         comparison.compare("broken", ["soft"], text_of(500), PLAN, "cpu")
 

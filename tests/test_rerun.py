@@ -366,12 +366,19 @@ def shell(folder: Path, commands: str, given: str = "") -> subprocess.CompletedP
     return run(folder, ["sh", "-e", "-c", commands], {}, given)
 
 
+def unasked() -> dict[str, str]:
+    """The environment without what the `make` that may run these tests was given."""
+    return {
+        name: value for name, value in os.environ.items() if name not in ("NAME", "MAKEFLAGS", "MAKELEVEL")
+    }
+
+
 def run(folder: Path, command: list[str], environment, given: str) -> subprocess.CompletedProcess:
     own = {"PYTHONPATH": str(folder / "lib"), **(environment or {})}
     return subprocess.run(
         command,
         cwd=folder,
-        env={name: value for name, value in os.environ.items() if name != "NAME"} | own,
+        env=unasked() | own,
         input=given,
         text=True,
         stdout=subprocess.PIPE,

@@ -74,7 +74,9 @@ def counted(files: int) -> str:
 
 def shown(requested: str) -> str:
     """Return a name as a message quotes it: not longer than a line."""
-    return repr(requested if len(requested) <= _SHOWN else requested[:_SHOWN] + "…")
+    if len(requested) <= _SHOWN:
+        return repr(requested)
+    return repr(f"{requested[: _SHOWN // 3]}…{requested[-2 * _SHOWN // 3 :]}")  # the end of a path says more
 
 
 def _files(part: str) -> list[Path]:

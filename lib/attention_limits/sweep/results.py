@@ -49,6 +49,7 @@ class Watch(logging.Handler):
         self.failed: dict[tuple[str, str], str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Called by logging for everything that Snakemake says."""
         if not str(getattr(record, "event", "")).endswith("job_error"):
             return
         if job := re.search(
