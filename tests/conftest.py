@@ -39,6 +39,7 @@ def book(tmp_path_factory):
     return small_book.build(folder)
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
     """A module's tests stay in one process, for what they share is made once per process; so do those of the book."""
     groups = {item: "book" if "book" in item.fixturenames else item.path.name for item in items}
