@@ -13,7 +13,9 @@ import pytest
 import small_book
 from attention_limits.atomic import write_text
 from sample_sweep import write_sweep
+from xdist.scheduler import LoadScopeScheduling
 
+BOOK = ("test_book.py", "test_reference.py")  # the modules that use the small book
 SLOW = [
     "book",
     "test_engine.py",
@@ -39,13 +41,31 @@ def book(tmp_path_factory):
     return small_book.build(folder)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items):
+    """The longest first. A module that uses the small book without being in BOOK would make one of its own."""
+    strays = {item.path.name for item in items if "book" in item.fixturenames} - set(BOOK)
+    if strays:
+        raise pytest.UsageError(f"name in BOOK of tests/conftest.py: {', '.join(sorted(strays))}")
+    scopes = {item: scope(item.nodeid) for item in items}
+    items.sort(key=lambda item: SLOW.index(scopes[item]) if scopes[item] in SLOW else len(SLOW))
+
+
+class ByModule(LoadScopeScheduling):
     """A module's tests stay in one process, for what they share is made once per process; so do those of the book."""
-    groups = {item: "book" if "book" in item.fixturenames else item.path.name for item in items}
-    for item, group in groups.items():
-        item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: SLOW.index(groups[item]) if groups[item] in SLOW else len(SLOW))
+
+    def _split_scope(self, nodeid):
+        return scope(nodeid)
+
+
+def scope(nodeid):
+    """What a test stays together with."""
+    name = Path(nodeid.partition("::")[0]).name
+    return "book" if name in BOOK else name
+
+
+def pytest_xdist_make_scheduler(config, log):
+    """Called by xdist."""
+    return ByModule(config, log)
 
 
 def pytest_addoption(parser):
