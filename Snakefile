@@ -60,6 +60,8 @@ if LABEL is not None:
     except label.LabelError as error:
         sys.exit(str(error))
 PYTHON = shlex.quote(sys.executable)
+if not workflow.local_exec and " " in sys.executable:
+    sys.exit(f"Snakemake cannot start Python on a cluster from a path with a space: {sys.executable}. Move the project.")
 
 
 # --- one run at a time, and its last words --------------------------------------------------------------------------

@@ -273,8 +273,19 @@ def environment(folder: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(folder / "lib")}
 
 
+def python(folder: Path) -> Path:
+    """This Python by a path without a space, which Snakemake's executors for clusters need."""
+    own = Path(sys.executable)
+    if " " not in str(own):
+        return own
+    link = folder / "environment"
+    link.unlink(missing_ok=True)
+    link.symlink_to(own.parents[1])
+    return link / "bin" / own.name
+
+
 def start(folder: Path, *arguments: str, environment: dict[str, str], log: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "snakemake", "sweep", "--keep-going", *arguments]
+    command = [str(python(log.parent)), "-m", "snakemake", "sweep", "--keep-going", *arguments]
     with open(log, "w") as file:
         said = {"stdout": file, "stderr": subprocess.STDOUT}
         return subprocess.Popen(command, cwd=folder, env=environment, **said, start_new_session=True)
