@@ -60,8 +60,6 @@ if LABEL is not None:
     except label.LabelError as error:
         sys.exit(str(error))
 PYTHON = shlex.quote(sys.executable)
-if not workflow.local_exec and " " in sys.executable:
-    sys.exit(f"Snakemake cannot start Python on a cluster from a path with a space: {sys.executable}. Move the project.")
 
 
 # --- one run at a time, and its last words --------------------------------------------------------------------------
@@ -333,6 +331,8 @@ localrules:  # what needs the network runs where Snakemake does: the nodes of a 
 
 
 onstart:  # only where something has to be done
+    if not workflow.local_exec and " " in sys.executable:
+        sys.exit(f"Snakemake cannot start Python on a cluster from a path with a space: {sys.executable}. Move the project.")
     if not workflow.local_exec:
         os.environ["ATTENTION_LIMITS_ELSEWHERE"] = "yes"  # this machine need not have the device that was asked for
     if MAIN and not CELLS and Path(OUT, "html").exists():  # pages of an older run must not look like those of this one

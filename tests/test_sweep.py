@@ -285,7 +285,7 @@ def python(folder: Path) -> Path:
 
 
 def start(folder: Path, *arguments: str, environment: dict[str, str], log: Path) -> subprocess.Popen:
-    command = [str(python(log.parent)), "-m", "snakemake", "sweep", "--keep-going", *arguments]
+    command = [str(python(folder.parent)), "-m", "snakemake", "sweep", "--keep-going", *arguments]
     with open(log, "w") as file:
         said = {"stdout": file, "stderr": subprocess.STDOUT}
         return subprocess.Popen(command, cwd=folder, env=environment, **said, start_new_session=True)
