@@ -26,6 +26,8 @@ export ATTENTION_LIMITS_SWEEP := $(value TABLE)
 unexport MODEL TEXT OUT NAME TABLE
 export ATTENTION_LIMITS_DEVICE := $(DEVICE)
 export ATTENTION_LIMITS_OUT := $(value OUT)
+# Threads that wait sleep instead of spinning, which holds up whatever else the machine does, other jobs of a book above all.
+export OMP_WAIT_POLICY := passive
 # Settings of Jupyter and IPython stay in the build folder instead of the home folder.
 export JUPYTER_CONFIG_DIR := $(CURDIR)/_build/home/config
 export JUPYTER_DATA_DIR := $(CURDIR)/_build/home/data

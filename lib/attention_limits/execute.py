@@ -116,6 +116,8 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], n
     """Let papermill execute ``node`` into ``partial``; every way to fail becomes an ExecutionError."""
     # Set before the imports: never a kernel from the user's own folder.
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    # Threads that wait sleep instead of spinning: beside another process that makes a run ten times as fast.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # Progress bars go to the terminal, where they need no widgets.
     os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
     import nbformat
