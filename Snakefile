@@ -291,6 +291,10 @@ def asked_sources(label=None):
     return options
 
 
+if MAIN and "reference" in config and not Path(config["reference"]).is_dir():
+    sys.exit(f"--config reference={config['reference']}: there is no such folder. Name the build folder of another book.")
+
+
 def reference_state(name):
     """The reference's files that a notebook reads; only the comparison does."""
     folder = Path(config.get("reference", REFERENCE))

@@ -346,6 +346,11 @@ def test_the_commands_of_the_readme_do_what_make_rerun_does(toy, made):
         ),
         case("a rerun with a path as label", ["NAME=../x"], "NAME is '../x'; a label consists of"),
         case("a rerun of an empty standard input", ["NAME=x", "TEXT=-"], "Standard input is empty"),
+        case(
+            "a rerun against a folder that is not there",
+            ["NAME=x", "TEXT=a text.txt", "MODEL=a model", "ARGS=--config reference=nowhere"],
+            "--config reference=nowhere: there is no such folder",
+        ),
     ],
 )
 def test_make_rerun_refuses_with_a_sentence(toy, given, words):

@@ -99,6 +99,13 @@ def test_a_wrong_parameter_is_named(tmp_path, column, value, words):
         sweep.read(path, DECLARED)
 
 
+def test_a_table_without_commas_is_named(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("label;model;text;length\na;auto;auto;64\n", encoding="utf-8")
+    with pytest.raises(sweep.SweepError, match="separated by ';'; save it with commas"):
+        sweep.read(path, DECLARED)
+
+
 def test_every_fault_of_a_table_is_told_at_once(tmp_path):
     with pytest.raises(sweep.SweepError) as told:
         sweep.read(table(tmp_path, *(f"x{i},auto,auto,{i}" for i in range(30))), DECLARED)

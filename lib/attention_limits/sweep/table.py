@@ -143,6 +143,8 @@ def _rows(path: str | os.PathLike, columns: Sequence[str]) -> Iterator[tuple[int
 
 
 def _check_header(path: str | os.PathLike, header: Sequence[str], columns: Sequence[str]) -> None:
+    if len(header) == 1 and (other := next((mark for mark in ";\t" if mark in header[0]), "")):
+        raise SweepError(f"{path}: its columns are separated by {other!r}; save it with commas.")
     for name in header:
         if header.count(name) > 1:
             raise SweepError(f"{path}: row 1: the column {name!r} comes twice.")
