@@ -376,10 +376,22 @@ def shell(folder: Path, commands: str, given: str = "") -> subprocess.CompletedP
 
 
 def unasked() -> dict[str, str]:
-    """The environment without what the `make` that may run these tests was given."""
-    return {
-        name: value for name, value in os.environ.items() if name not in ("NAME", "MAKEFLAGS", "MAKELEVEL")
+    """The environment without what the `make` that may run these tests was given, which it hands on to all below it."""
+    given = {
+        "MODEL",
+        "TEXT",
+        "DEVICE",
+        "CORES",
+        "PROFILE",
+        "OUT",
+        "ARGS",
+        "TABLE",
+        "NAME",
+        "MAKEFLAGS",
+        "MAKELEVEL",
     }
+    given |= {f"ATTENTION_LIMITS_{name}" for name in ("MODEL", "TEXT", "DEVICE", "OUT", "NAME", "SWEEP")}
+    return {name: value for name, value in os.environ.items() if name not in given}
 
 
 def run(folder: Path, command: list[str], environment, given: str) -> subprocess.CompletedProcess:
