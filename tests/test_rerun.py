@@ -369,7 +369,11 @@ def make(folder: Path, *arguments: str, environment=None, given: str = "") -> su
 
 def shell(folder: Path, commands: str, given: str = "") -> subprocess.CompletedProcess:
     """Run commands of the README with the toy's chapter and model in place of the real ones."""
-    toys = {".venv/bin/": f"{Path(sys.executable).parent}/", "algorithm-1": "seed", "gpt2": "'a model'"}
+    toys = {
+        ".venv/bin/": f"{shlex.quote(str(Path(sys.executable).parent))}/",
+        "algorithm-1": "seed",
+        "gpt2": "'a model'",
+    }
     for real, ours in toys.items():
         commands = commands.replace(real, ours)
     return run(folder, ["sh", "-e", "-c", commands], {}, given)
