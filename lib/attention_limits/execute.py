@@ -176,7 +176,8 @@ class _Heartbeat:
         self.say("interrupted" if interrupted else "failed" if kind else "finished")
 
     def say(self, words: str) -> None:
-        print(f"{self.name}: {words} ({time.monotonic() - self._start:.0f} s)", flush=True)
+        # In one piece with its end of line, so that two jobs at once do not share a line.
+        print(f"{self.name}: {words} ({time.monotonic() - self._start:.0f} s)\n", end="", flush=True)
 
     def _beat(self) -> None:
         while not self._done.wait(HEARTBEAT):
