@@ -52,6 +52,7 @@ if MAIN:
 else:
     settled = json.loads(zlib.decompress(base64.b64decode(os.environ[SETTLED])))
     config = settled["config"]
+GIVEN = {key: value for key, value in config.items() if key not in OWN}  # parameters of notebooks
 REFERENCE = OUT = str(config["out"])
 LABEL = config["name"]
 if LABEL is not None:
@@ -207,9 +208,8 @@ def explicit(kind, label=None):
 
 def check_parameters():
     """Every value of every chapter that this run executes, before anything starts: those of the book, or of its cells."""
-    given = {key: value for key, value in config.items() if key not in OWN}
     for name in () if CELLS else NOTEBOOKS:
-        chosen = given | {kind: explicit(kind)[0] for kind in ("model", "text")}
+        chosen = GIVEN | {kind: explicit(kind)[0] for kind in ("model", "text")}
         check(name, DECLARED[name], {key: value for key, value in chosen.items() if key in DECLARED[name]})
     for label in CELLS:
         for name in SWEPT:
@@ -218,8 +218,6 @@ def check_parameters():
                 check(name, DECLARED[name], cell_settings(name, label) | chosen)
             except ParameterError as error:
                 raise ParameterError(f"{config['sweep']}: the row {label}: {error}") from None
-
-
 
 
 def file_states(paths):
@@ -258,7 +256,7 @@ def own_sources(name):
 
 def cell_settings(name, label):
     """What a chapter of the sweep is given for a cell, but model, text and files."""
-    return sweep.settings(DECLARED[name], CELLS[label], {key: value for key, value in config.items() if key not in OWN})
+    return sweep.settings(DECLARED[name], CELLS[label], GIVEN)
 
 
 try:
@@ -270,8 +268,8 @@ except ParameterError as error:
 
 def parameters(name, label=None):
     """The command line's parameter list for one notebook: what is configured and what the notebook declares."""
-    chosen = cell_settings(name, label) if label else {key: config[key] for key in config.keys() - OWN}
-    chosen |= {kind: explicit(kind, label)[0] for kind in ("model", "text")}
+    chosen = cell_settings(name, label) if label else GIVEN
+    chosen = chosen | {kind: explicit(kind, label)[0] for kind in ("model", "text")}
     chosen |= {"records": f"{OUT}/records", "executed": f"{OUT}/executed", "table": RESULTS}
     chosen.setdefault("reference", REFERENCE)
     return [f"{key}={json.dumps(value)}" for key, value in sorted(chosen.items()) if key in DECLARED[name]]

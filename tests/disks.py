@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 @contextmanager
-def full(folder: Path, size: int) -> Iterator[Path]:
+def full(folder: Path, size: int = 65536) -> Iterator[Path]:
     """``folder`` on a disk of ``size`` bytes; for a user who may not mount one, no file may grow beyond that."""
     folder.mkdir(parents=True, exist_ok=True)
     if _mount("-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)):

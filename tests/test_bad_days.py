@@ -116,7 +116,7 @@ def small(tmp_path) -> Path:
     [
         case(
             "a full disk under a record",
-            lambda folder: disks.full(folder, 65536),
+            disks.full,
             "No space left|File too large",
         ),
         case("a folder for records that cannot be written", disks.read_only, "Read-only|Permission denied"),
@@ -135,7 +135,7 @@ def test_a_provenance_page_that_cannot_be_written_is_said(small, capsys, monkeyp
     monkeypatch.setattr(provenance, "page", lambda *_: "x" * 200_000)
     sources = small.parent / "sources.json"
     sources.write_text("{}", encoding="utf-8")
-    with disks.full(small, 65536):
+    with disks.full(small):
         assert provenance.main([str(sources), "--output", str(small / "provenance.md")]) == 1
         assert not list(small.iterdir())
     assert capsys.readouterr().err.startswith("\nattention_limits.provenance: ")
@@ -143,7 +143,7 @@ def test_a_provenance_page_that_cannot_be_written_is_said(small, capsys, monkeyp
 
 @pytest.mark.bad_day("a full disk on which an older file lies")
 def test_an_older_file_stays_as_it_was(small):
-    with disks.full(small, 65536):
+    with disks.full(small):
         atomic.write_text(small / "one.json", "older")
         with pytest.raises(atomic.WriteError):
             atomic.write_text(small / "one.json", "x" * 200_000)

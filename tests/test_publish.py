@@ -122,7 +122,7 @@ def test_pages_that_cannot_be_written_are_said(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "book").mkdir()
     (tmp_path / "book" / "page.md").write_text("x" * 400_000, encoding="utf-8")
-    with disks.full(tmp_path / "build", 65536) as build:
+    with disks.full(tmp_path / "build") as build:
         assert publish.main([str(build)]) == 1
         assert not (build / "html").exists()
     last = capsys.readouterr().err.strip()

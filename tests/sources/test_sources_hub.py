@@ -213,7 +213,7 @@ def test_a_proxy_brings_a_model(server, tiny, connect, monkeypatch):
     [
         case(
             "a full disk under the hub's cache",
-            lambda folder: disks.full(folder, 65536),
+            disks.full,
             "No space left|File too large",
         ),
         case("a hub's cache that cannot be written", disks.read_only, "Read-only|Permission denied"),

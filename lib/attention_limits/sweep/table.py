@@ -7,7 +7,6 @@ sweep declares. An empty field, like ``auto`` for a model or text, leaves the ch
 from __future__ import annotations
 
 import csv
-import difflib
 import itertools
 import os
 import re
@@ -18,6 +17,7 @@ from typing import Any
 
 import yaml
 
+from attention_limits.parameters import nearest
 from attention_limits.sources import SourceError, hub, text_state
 from attention_limits.sources.registry import MODELS
 
@@ -149,9 +149,8 @@ def _check_header(path: str | os.PathLike, header: Sequence[str], columns: Seque
         if header.count(name) > 1:
             raise SweepError(f"{path}: row 1: the column {name!r} comes twice.")
         if name not in columns:
-            near = difflib.get_close_matches(name, columns, n=1)
-            hint = f"Did you mean {near[0]}?" if near else f"Allowed: {', '.join(columns)}."
-            raise SweepError(f"{path}: row 1: no chapter of this sweep has a parameter {name!r}. {hint}")
+            hint = nearest(name, columns) or f" Allowed: {', '.join(columns)}."
+            raise SweepError(f"{path}: row 1: no chapter of this sweep has a parameter {name!r}.{hint}")
     if missing := [name for name in REQUIRED if name not in header]:
         raise SweepError(
             f"{path}: row 1 lacks {', '.join(missing)}; the columns {', '.join(REQUIRED)} are needed."
