@@ -42,6 +42,7 @@ config = {
     for key, value in config.items()
     if value is not None
 }
+ASKED = set(config)
 if config.get("text") == [None]:
     config["text"] = sources.STANDARD_INPUT  # which Snakemake took for an empty list
 if MAIN:
@@ -132,6 +133,12 @@ for name in CHAPTERS:
     if "record" not in DECLARED[name]:
         sys.exit(f"{NOTEBOOKS[name]}: its cell tagged `parameters` lacks `record`, the path its results are written to.")
 parameter_names = set().union(*DECLARED.values(), {"model", "text", "device", "seed"})
+for word in sys.argv[1:] if MAIN else ():  # Snakemake takes a setting without --config for a file to make
+    name, equals, _ = word.partition("=")
+    if equals and name in parameter_names | OWN and name not in ASKED:
+        sys.exit(f"{word}: settings come after --config, as in ARGS='--config {word}'.")
+if "sweep" in sys.argv[1:] and not config["sweep"]:
+    sys.exit("A sweep needs a table: make sweep TABLE=table.csv, or --config sweep=table.csv; see the README.")
 for name in config.keys() - OWN - parameter_names:
     sys.exit(f"--config {name}: no notebook has this parameter.{nearest(name, parameter_names | OWN)}")
 
@@ -487,8 +494,6 @@ def digest(paths):
 
 def all_cells(wildcards):
     """The records of all jobs of the sweep."""
-    if not CELLS:
-        sys.exit("A sweep needs a table: make sweep TABLE=table.csv, or --config sweep=table.csv; see the README.")
     return expand("{out}/sweep/{label}/records/{name}.json", out=OUT, label=CELLS, name=SWEPT)
 
 

@@ -234,6 +234,15 @@ def test_a_wrong_setting_is_named_and_nothing_runs(toy, config, words):
     assert "Traceback" not in done.stdout
 
 
+@pytest.mark.bad_day("a setting of the book without --config before it")
+def test_a_setting_without_config_is_no_file_to_make(toy):
+    done = run(toy, "seed=1", "--nolock", "widths=[4]")
+    assert done.returncode == 1 and not executed(done)
+    assert done.stdout.rstrip().splitlines()[-1] == (
+        "widths=[4]: settings come after --config, as in ARGS='--config widths=[4]'."
+    )
+
+
 @pytest.mark.bad_day("a build folder that cannot be written")
 def test_a_build_folder_that_cannot_be_written_is_said(toy):
     (toy / "_build").mkdir()

@@ -44,15 +44,15 @@ def test_is_notebook_only_with_a_kernel(tmp_path):
 def test_parameters_arrive_with_their_types(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     show = (
-        "import os, sys\nprint(repr((n, lengths, text, 'extra' in globals(), os.getcwd(), sys.executable)))"
+        "import os, sys\nprint(repr((n, lengths, label, 'extra' in globals(), os.getcwd(), sys.executable)))"
     )
-    path = write_notebook(tmp_path / "my notebook.md", 'n = 1\nlengths = [1]\ntext = ""', show)
-    given = ["lengths=[2, 3]", "text=a 'quoted' = name.txt"]
+    path = write_notebook(tmp_path / "my notebook.md", 'n = 1\nlengths = [1]\nlabel = ""', show)
+    given = ["lengths=[2, 3]", "label=a 'quoted' = name.txt"]
     assert execute.main([str(path), "out/my notebook.ipynb", "--parameters", *given]) == 0
     expected = (1, [2, 3], "a 'quoted' = name.txt", False, str(tmp_path), sys.executable)
     assert outputs("out/my notebook.ipynb")[-1].strip() == repr(expected)
     run = nbformat.read("out/my notebook.ipynb", as_version=4).metadata.papermill
-    assert run.parameters == {"lengths": [2, 3], "text": "a 'quoted' = name.txt"}
+    assert run.parameters == {"lengths": [2, 3], "label": "a 'quoted' = name.txt"}
     assert (run.input_path, run.output_path) == (path.as_posix(), "out/my notebook.ipynb")
     assert [name for name in os.listdir("out") if not name.startswith(".")] == ["my notebook.ipynb"]
 
@@ -77,7 +77,7 @@ def test_a_jupyter_notebook_and_a_parameter_file_will_do(tmp_path):
         case(
             "a kernel that is killed in the middle of a notebook, as where the memory is out",
             "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-            ["code cell 2 of 3", "the kernel died (out of memory, or killed from outside)"],
+            ["code cell 2 of 3", "the kernel died (out of memory, or killed from outside). If memory is short, run one"],
         ),
         case(
             "a cell that asks for more memory than there is",
@@ -136,6 +136,37 @@ def test_a_wrong_parameter_is_said_before_a_kernel_starts(tmp_path, capfd, no_ke
     assert execute.main([str(path), str(output), "--parameters", given]) == 1
     assert capfd.readouterr().err == f"\n{said}\n"
     assert not output.exists() and not (tmp_path / "a.partial.ipynb").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("text=none.txt", "There is no text file 'none.txt'"),
+        ("model=./none", "The model './none': no such folder."),
+        ("text=a.txt:", "In the list of texts 'a.txt:' a path is empty."),
+    ],
+)
+def test_a_path_that_is_not_there_is_said_before_a_kernel_starts(tmp_path, capfd, no_kernel, given, said):
+    path = write_notebook(tmp_path / "a.md", "model = 'auto'\ntext = 'auto'", "pass")
+    assert execute.main([str(path), str(tmp_path / "a.ipynb"), "--parameters", given]) == 1
+    assert capfd.readouterr().err.startswith(f"\n{said}")
+
+
+def test_an_error_is_said_once(tmp_path, capfd):
+    path = write_notebook(tmp_path / "a.md", "n = 1", "raise ValueError('two\\nlines')")
+    assert execute.main([str(path), str(tmp_path / "a.ipynb")]) == 1
+    assert capfd.readouterr().err.count("ValueError: two\nlines") == 1
+
+
+def test_only_long_loops_show_progress_in_a_log(tmp_path, capfd, monkeypatch):
+    loop = "import time\nfrom tqdm import tqdm\nfor i in tqdm(range(3), desc='{}'): time.sleep({})"
+    path = write_notebook(tmp_path / "a.md", "n = 1", loop.format("short", 0), loop.format("long", 0.7))
+    monkeypatch.setattr(execute, "HEARTBEAT", 1)
+    for name in ("TQDM_DELAY", "TQDM_MININTERVAL"):
+        monkeypatch.delenv(name, raising=False)
+    execute.execute(path, tmp_path / "a.ipynb", {})
+    said = capfd.readouterr().err
+    assert "short" not in said and "long: " in said
 
 
 @pytest.mark.parametrize(

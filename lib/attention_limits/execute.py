@@ -20,10 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from attention_limits import parameters as rules
+from attention_limits.sources import SourceError, check_local_model, text_files
 
 PARAMETERS_TAG = "parameters"
 HEARTBEAT = 20  # seconds between two lines that say where a long notebook is
 TRACEBACK_LINES = 12
+LIGHTER = (
+    "If memory is short, run one notebook at a time (CORES=1), or ask for less: shorter lengths, fewer windows."
+)
 
 
 class ExecutionError(Exception):
@@ -104,12 +108,21 @@ def _execute(notebook: Path, output: Path, parameters: dict[str, Any], name: str
         output.unlink(missing_ok=True)  # after a failure, no older result looks like this run's
         try:
             rules.check(notebook.stem, known, parameters)
-        except rules.ParameterError as error:
+            _check_paths({**known, **parameters})
+        except (rules.ParameterError, SourceError) as error:
             raise ExecutionError(str(error)) from None
         result = _run(notebook, node, partial, parameters, name)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
         nbformat.write(result, partial)
         partial.replace(output)
+
+
+def _check_paths(values: dict[str, Any]) -> None:
+    """Raise SourceError for a model or text given by path that is not there; names are left to the notebook."""
+    if "model" in values:
+        check_local_model(values["model"])
+    if values.get("text", "auto") != "auto":
+        text_files(values["text"])
 
 
 def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], name: str) -> Any:
@@ -118,8 +131,10 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], n
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     # Threads that wait sleep instead of spinning: beside another process that makes a run ten times as fast.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # Progress bars go to the terminal, where they need no widgets.
+    # Progress bars go to the terminal, where they need no widgets, and to logs, which only the long ones shall fill.
     os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
+    os.environ.setdefault("TQDM_DELAY", str(HEARTBEAT))
+    os.environ.setdefault("TQDM_MININTERVAL", str(HEARTBEAT))
     import nbformat
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -144,7 +159,7 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], n
         raise ExecutionError(f"{_describe(notebook, heartbeat.place, error)}\n{where}") from None
     except (DeadKernelError, CellTimeoutError) as error:
         died = isinstance(error, DeadKernelError)
-        reason = "the kernel died (out of memory, or killed from outside)" if died else error
+        reason = f"the kernel died (out of memory, or killed from outside). {LIGHTER}" if died else error
         raise ExecutionError(f"{notebook} failed in {heartbeat.place}: {reason}\n{where}") from error
     except RuntimeError as error:  # nbclient: the kernel did not start
         raise ExecutionError(f"{notebook}: the Python kernel did not start: {error}") from error
@@ -152,8 +167,9 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], n
 
 def _describe(notebook: Path, place: str, error: Any) -> str:
     """Traceback's end, then one line that names notebook, cell and error."""
-    trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback)).rstrip().splitlines()[-TRACEBACK_LINES:]
-    return "\n".join([*trace, "", f"{notebook} failed in {place}:", f"{error.ename}: {error.evalue}"])
+    said = f"{error.ename}: {error.evalue}"
+    trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback)).rstrip().removesuffix(said).rstrip()
+    return "\n".join([*trace.splitlines()[-TRACEBACK_LINES:], "", f"{notebook} failed in {place}:", said])
 
 
 class _Heartbeat:

