@@ -87,7 +87,7 @@ mutate: $(STAMP)
 	@$(MUTANTS)/venv/bin/python -m pip install --disable-pip-version-check --quiet mutmut==3.8.1
 	@$(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > $$(echo $(MUTANTS)/venv/lib/python*/site-packages)/own.pth
 	@cp -R lib/attention_limits $(MUTANTS)/project/src && cp -R tests pyproject.toml $(MUTANTS)/project
-	@cd $(MUTANTS)/project && export OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1; \
+	@cd $(MUTANTS)/project && export OMP_NUM_THREADS=1; \
 	  ../venv/bin/mutmut run $(ARGS); ../venv/bin/mutmut results
 
 # --strict: a package that the index's service does not know is a failure too, not a pass.

@@ -384,7 +384,7 @@ rule sources:
 
 
 EXECUTE = (
-    "export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads} NUMBA_NUM_THREADS={threads}; "
+    "export OMP_NUM_THREADS={threads} MKL_NUM_THREADS={threads}; "
     f"{PYTHON} -m attention_limits.execute {{params.notebook:q}} {{output.executed:q}}"
     f" --name {{params.called:q}} --parameters {{params.values:q}} {{params.record:q}} {SAY}"
 )

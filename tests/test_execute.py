@@ -77,7 +77,10 @@ def test_a_jupyter_notebook_and_a_parameter_file_will_do(tmp_path):
         case(
             "a kernel that is killed in the middle of a notebook, as where the memory is out",
             "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-            ["code cell 2 of 3", "the kernel died (out of memory, or killed from outside). If memory is short, run one"],
+            [
+                "code cell 2 of 3",
+                "the kernel died (out of memory, or killed from outside). If memory is short, run one",
+            ],
         ),
         case(
             "a cell that asks for more memory than there is",

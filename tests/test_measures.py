@@ -1,9 +1,13 @@
 """Measures on a captured model against plain float64 loops over heads, tokens and keys."""
 
+import threading
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from attention_limits import capture, kernels, measures
+from attention_limits.measures.heads import each_head
 from attention_limits.theory import distance
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -208,9 +212,10 @@ def test_one_walk_gives_every_n(row):
 
 
 @settings(deadline=None, max_examples=100)
-@given(kernel_rows(), st.integers(0, 9), st.integers(1, 16))
-def test_masked_columns_weigh_nothing_but_count(row, more, top_n):
+@given(kernel_rows(), st.integers(0, 9), st.sets(st.integers(1, 16), min_size=1))
+def test_masked_columns_weigh_nothing_but_count(row, more, top_ns):
     logits, x = row
+    top_ns = sorted(top_ns)
     n = len(x)
     extra = np.random.default_rng(3).normal(size=(more, 3)) * np.abs(x).max()
     x_full = np.concatenate([x, extra])
@@ -219,21 +224,23 @@ def test_masked_columns_weigh_nothing_but_count(row, more, top_n):
         torch.tensor([n]),
     )
     weights = kernels.softmax_rows(padded, visible, 1.0)
-    order = kernels.top_rows(weights, visible, top_n)
+    order = kernels.top_rows(weights, visible, top_ns[-1])
     gram = torch.from_numpy(x_full @ x_full.T)
-    wanted, totals = torch.tensor([top_n]), torch.tensor([n + more])
-    found = kernels.distance_rows(weights, visible, order, wanted, totals, gram, weights @ gram)[:, 0, 1, 0]
-    weights = weights.numpy()
-    if top_n >= n + more:
-        assert np.isnan(found.numpy()).all()
-        return
-    chosen = distance.top_set(weights[0], top_n)
-    expected = [
-        distance.cumulative_distance(weights[0], x_full, chosen),
-        distance.expected_distance_bound(weights[0], x_full, top_n),
-        distance.fixed_set_bound(weights[0], x_full, chosen),
-    ]
-    np.testing.assert_allclose(found[:3], expected, rtol=1e-6, atol=1e-6 * np.abs(x).max())
+    wanted, totals = torch.tensor(top_ns), torch.tensor([n + more])
+    both = kernels.distance_rows(weights, visible, order, wanted, totals, gram, weights @ gram)[:3, 0].numpy()
+    weights = weights[0].numpy()
+    for column, top_n in enumerate(top_ns):
+        for found, count in zip(both[:, :, column].T, (n, n + more), strict=True):
+            if top_n >= count:
+                assert np.isnan(found).all()
+                continue
+            chosen = distance.top_set(weights[:count], top_n)
+            expected = [
+                distance.cumulative_distance(weights[:count], x_full[:count], chosen),
+                distance.expected_distance_bound(weights[:count], x_full[:count], top_n),
+                distance.fixed_set_bound(weights[:count], x_full[:count], chosen),
+            ]
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(x_full).max())
 
 
 def test_a_support_without_an_unselected_token_or_below_the_row_has_no_numbers():
@@ -251,9 +258,7 @@ def test_a_support_without_an_unselected_token_or_below_the_row_has_no_numbers()
     assert found.isfinite().all(dim=0)[0].tolist() == [[False], [False], [True]]
 
 
-def test_results_are_the_same_from_run_to_run_and_for_any_thread_count():
-    import numba
-
+def test_kernels_give_the_same_from_run_to_run():
     rng = np.random.default_rng(0)
     logits, x = rng.normal(size=(200, 200)), rng.normal(size=(200, 8))
     visible, none, gram = torch.arange(1, 201), torch.tensor([], dtype=torch.int64), torch.from_numpy(x @ x.T)
@@ -263,10 +268,45 @@ def test_results_are_the_same_from_run_to_run_and_for_any_thread_count():
         order, wanted = kernels.top_rows(weights, visible, 20), torch.tensor([1, 20])
         return kernels.distance_rows(weights, visible, order, wanted, none, gram, weights @ gram)
 
-    first, before = once(), numba.get_num_threads()
-    np.testing.assert_array_equal(first, once())
-    numba.set_num_threads(1)
-    try:
-        np.testing.assert_array_equal(first, once())
-    finally:
-        numba.set_num_threads(before)
+    np.testing.assert_array_equal(once(), once())
+
+
+@pytest.fixture
+def three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_heads_come_in_order_and_equal_for_any_number_of_threads(seen, three_threads):
+    def measured():
+        return measures.distances(seen, **READINGS, lengths=[40], top_ns=[3, 4, 5, 6, 20])
+
+    many = measured()
+    assert torch.get_num_threads() == 3
+    torch.set_num_threads(1)
+    pd.testing.assert_frame_equal(many, measured())
+    assert many[["layer", "head"]].drop_duplicates().apply(tuple, axis=1).tolist() == list(seen.heads())
+
+
+def test_several_heads_are_worked_on_at_once_each_on_one_thread(seen, three_threads):
+    meeting = threading.Barrier(3, timeout=60)  # breaks unless three come
+
+    def work(head):
+        if head.layer == 0 and head.head < 3:
+            meeting.wait()
+        return torch.get_num_threads()
+
+    assert set(each_head(work, seen, 40)) == {1}
+
+
+def test_an_error_in_one_head_ends_the_walk_and_gives_the_threads_back(seen, three_threads):
+    def work(head):
+        if head.head == 1:
+            raise RuntimeError("head 1")
+        return head.head
+
+    with pytest.raises(RuntimeError, match="head 1"):
+        list(each_head(work, seen, 40))
+    assert torch.get_num_threads() == 3

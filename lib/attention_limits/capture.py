@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -68,6 +68,20 @@ class Capture:
     def length(self) -> int:
         """Tokens in the window, L."""
         return len(self.ids)
+
+    def to(self, device: torch.device | str) -> Capture:
+        """The same capture with its tensors on ``device``."""
+        layers = tuple(
+            replace(
+                part,
+                q=part.q.to(device),
+                k=part.k.to(device),
+                v=part.v.to(device),
+                hidden=part.hidden.to(device),
+            )
+            for part in self.layers
+        )
+        return Capture(self.ids, self.embedding.to(device), layers)
 
     def heads(self) -> Iterator[tuple[int, int]]:
         """Every (layer, head), in order."""

@@ -25,9 +25,7 @@ from attention_limits.sources import SourceError, check_local_model, text_files
 PARAMETERS_TAG = "parameters"
 HEARTBEAT = 20  # seconds between two lines that say where a long notebook is
 TRACEBACK_LINES = 12
-LIGHTER = (
-    "If memory is short, run one notebook at a time (CORES=1), or ask for less: shorter lengths, fewer windows."
-)
+LIGHTER = "If memory is short, run one notebook at a time (CORES=1), or ask for less: shorter lengths, fewer windows."
 
 
 class ExecutionError(Exception):

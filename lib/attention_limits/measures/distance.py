@@ -12,7 +12,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
 
-from .heads import SUPPORTS, check_choice, check_numbers, heads
+from .heads import SUPPORTS, Head, check_choice, check_numbers, each_head
 
 _NUMBERS = ("d", "expected", "bound", "s_norm", "count_term", "mean_distance", "tightness")
 _COUNTS = ("rows", "violations", "sandwich_violations")
@@ -48,8 +48,9 @@ def distances(
     totals = torch.tensor(lengths if "full" in supports else [], dtype=torch.int64)
     wanted = torch.tensor(top_ns)
     extra = 5 * (1 + len(totals)) * len(wanted)
-    parts: list[tuple[dict, torch.Tensor]] = []
-    for head in heads(capture, lengths[-1], spaces):
+
+    def measured(head: Head) -> list[tuple[dict, torch.Tensor]]:
+        """The sums of one head, for each space."""
         sums = dict.fromkeys(spaces, torch.tensor(0.0))
         for visible, weights in head.blocks(stride, extra):
             order = kernels.top_rows(weights, visible, top_ns[-1])
@@ -57,9 +58,11 @@ def distances(
                 gram, ahead = head.grams[space], head.projections(space, weights, int(visible[-1]))
                 found = kernels.distance_rows(weights, visible, order, wanted, totals, gram, ahead)
                 sums[space] = sums[space] + _sums(found, visible, supports, lengths, wanted)
-        for space in spaces:
-            key = {"layer": head.layer, "head": head.head, "space": space}
-            parts.append((key, sums[space]))
+        return [
+            ({"layer": head.layer, "head": head.head, "space": space}, total) for space, total in sums.items()
+        ]
+
+    parts = [part for found in each_head(measured, capture, lengths[-1], spaces) for part in found]
     return _table(parts, supports, lengths, top_ns)
 
 

@@ -10,7 +10,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
 
-from .heads import SUPPORTS, TOLERANCE, Head, check_choice, check_numbers, heads
+from .heads import SUPPORTS, TOLERANCE, Head, check_choice, check_numbers, each_head
 
 _NUMBERS = ("ratio", "r", "lower", "lower_sharp", "upper")
 
@@ -49,15 +49,14 @@ def separability(
         raise ValueError(f"group_top_n is {group_top_n}; it must be one of top_ns, {top_ns}")
     table, unions = [], []
     members: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
-    gaps: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
-    for head in heads(capture, capture.length, spaces, unit=True):
+
+    def measured(head: Head) -> tuple[Head, torch.Tensor, dict[str, tuple[torch.Tensor, torch.Tensor]]]:
+        """One head with what `_rows` makes of it."""
+        return head, *_rows(head, supports, top_ns, group_top_n, stride)
+
+    for head, order, found in each_head(measured, capture, capture.length, spaces, unit=True, gaps=True):
         if head.head == 0:
             members = {space: [] for space in spaces}
-        for space in spaces:
-            if space not in gaps or gaps[space][0] is not head.grams[space]:  # heads share vectors
-                gaps[space] = head.grams[space], _smallest_gaps(head.grams[space])
-        smallest = {space: gaps[space][1] for space in spaces}
-        order, found = _rows(head, supports, top_ns, smallest, group_top_n, stride)
         for space, (values, flags) in found.items():
             for kind, support in enumerate(supports):
                 key = {"layer": head.layer, "head": head.head, "space": space, "support": support}
@@ -76,22 +75,21 @@ def _rows(
     head: Head,
     supports: Sequence[str],
     top_ns: Sequence[int],
-    gaps: dict[str, torch.Tensor],
     flag_n: int,
     stride: int,
 ) -> tuple[torch.Tensor, dict[str, tuple[torch.Tensor, torch.Tensor]]]:
     """All blocks of one head: order (R, flag_n), and per space values (supports, 6, R, W) and flags (R, flag_n)."""
     orders: list[torch.Tensor] = []
-    parts: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {space: [] for space in gaps}
+    parts: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {space: [] for space in head.grams}
     wanted = torch.tensor(top_ns)
     for visible, weights in head.blocks(stride, 6 * len(supports) * len(top_ns)):
         full = torch.tensor([support == "full" for support in supports], device=visible.device)[:, None]
         order = kernels.top_rows(weights, visible, top_ns[-1])
         orders.append(order[:, :flag_n])
         masked = torch.where(full, head.length - visible, 0)
-        for space in gaps:
-            gap = torch.where(full, gaps[space][-1], gaps[space][visible - 1])
-            gram, size = head.grams[space], head.vectors[space].shape[1]
+        for space, gram in head.grams.items():
+            smallest, size = head.gaps[space], head.vectors[space].shape[1]
+            gap = torch.where(full, smallest[-1], smallest[visible - 1])
             found = kernels.geometry_rows(weights, visible, masked, order, wanted, gram, gap, size, flag_n)
             parts[space].append(found)
     whole = {}
@@ -115,18 +113,6 @@ def _averages(values: torch.Tensor, key: dict, top_ns: Sequence[int]) -> list[di
         numbers |= {"near": float(means[5, column]) / top_n, "rows": count, "violations": broken[column]}
         table.append(key | {"top_n": top_n} | numbers)
     return table
-
-
-def _smallest_gaps(gram: torch.Tensor) -> torch.Tensor:
-    """delta^2 among the first n tokens, n = 1..L: the smallest |x_i - x_j|^2, infinity for n = 1."""
-    squares = gram.diagonal()
-    # One row more at a time of the triangle below the diagonal; a block of rows, so that L x L is not held again.
-    smallest = []
-    for rows in torch.arange(len(gram), device=gram.device).split(256):
-        gaps = squares[rows, None] + squares[None] - 2 * gram[rows]
-        gaps.masked_fill_(torch.arange(len(gram), device=gram.device) >= rows[:, None], torch.inf)
-        smallest.append(gaps.amin(dim=1))
-    return torch.cat(smallest).cummin(dim=0).values.clamp(min=0)
 
 
 def _union(members: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> dict[str, float]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import Capture
 
-from .heads import TOLERANCE, check_choice, check_positive, heads, logit_blocks
+from .heads import TOLERANCE, Head, check_choice, check_positive, each_head, logit_blocks
 
 LOGITS = ("model", "raw")
 
@@ -41,10 +42,11 @@ def sensitivity(
     check_choice("logits", logits, LOGITS)
     check_positive("temperatures", temperatures)
     check_positive("epsilons", epsilons)
-    table = []
-    for head in heads(capture, capture.length):
+
+    def measured(head: Head) -> list[dict]:
+        """The rows of one head."""
         rng = np.random.default_rng([seed, head.layer, head.head])
-        sums: dict[tuple, torch.Tensor] = {}
+        sums = torch.zeros(len(logits), len(temperatures), len(epsilons), 8, dtype=torch.float64)
         for visible, own in logit_blocks(head.source, head.head, head.length, stride):
             # Drawn on the CPU, so that every device sees the same directions.
             directions = torch.from_numpy(rng.standard_normal(own.shape)).to(own.device)
@@ -53,43 +55,48 @@ def sensitivity(
             stop = int(visible[-1])
             visible, own, directions = visible[kept], own[kept, :stop], directions[kept, :stop]
             directions = kernels.unit_rows(directions, visible)
-            for kind in logits:
+            for place, kind in enumerate(logits):
                 scores = own if kind == "model" else own / head.source.scale
-                for temperature in temperatures:
-                    for epsilon, totals in _block(scores, directions, visible, temperature, epsilons):
-                        key = (kind, temperature, epsilon)
-                        sums[key] = sums.get(key, 0) + totals
-        for (kind, temperature, epsilon), total in sums.items():
-            total = total.cpu()
-            names = ("g", "spectral", "frobenius", "direction_rms", "row_bound")
-            table.append(
-                {"layer": head.layer, "head": head.head, "logits": kind}
-                | {"temperature": temperature, "epsilon": epsilon}
-                | dict(zip(names, (total[:5] / total[5]).tolist(), strict=True))
-                | {"rows": int(total[5]), "violations": int(total[6]), "printed_violations": int(total[7])}
+                sums[place] += _block(scores, directions, visible, temperatures, epsilons).cpu()
+        names = ("g", "spectral", "frobenius", "direction_rms", "row_bound")
+        found = sums.flatten(0, 2).tolist()
+        return [
+            {"layer": head.layer, "head": head.head, "logits": kind}
+            | {"temperature": temperature, "epsilon": epsilon}
+            | {name: value / total[5] for name, value in zip(names, total[:5], strict=True)}
+            | {"rows": int(total[5]), "violations": int(total[6]), "printed_violations": int(total[7])}
+            for (kind, temperature, epsilon), total in zip(
+                product(logits, temperatures, epsilons), found, strict=True
             )
-    return pd.DataFrame(table)
+        ]
+
+    return pd.DataFrame([row for found in each_head(measured, capture, capture.length) for row in found])
 
 
 def _block(
     scores: torch.Tensor,
     directions: torch.Tensor,
     visible: torch.Tensor,
-    temperature: float,
+    temperatures: Sequence[float],
     epsilons: Sequence[float],
-) -> Iterator[tuple[float, torch.Tensor]]:
-    """Sums over the rows of a block, per eps: five numbers, the rows, and both counts of violations, (8,) float64."""
-    weights = kernels.softmax_rows(scores, visible, temperature)
-    norms = kernels.gradient_rows(weights, visible) / temperature
-    spectral, frobenius, corrected = norms
+) -> torch.Tensor:
+    """Sums over a block's rows for each T and eps: five numbers, the rows, both counts of violations; (T, eps, 8)."""
+    workspace, norms, moved = torch.empty_like(scores), [], []
+    for t in temperatures:
+        weights = kernels.softmax_rows(scores, visible, t)
+        norms.append(kernels.gradient_rows(weights, visible) / t)
+        moved += [
+            kernels.moved_rows(scores, weights, directions, visible, t, epsilon, workspace)
+            for epsilon in epsilons
+        ]
+    g = torch.stack(moved).unflatten(0, (len(temperatures), len(epsilons)))  # (T, eps, R)
+    spectral, frobenius, corrected = torch.stack(norms, dim=1)[:, :, None]  # (T, 1, R) each
+    eps, temperature = g.new_tensor(epsilons)[:, None], g.new_tensor(temperatures)[:, None, None]
     most, slack = 0.5 / temperature, 1 + TOLERANCE
-    over = (spectral > corrected * slack) | (frobenius > most * slack)
-    printed = (spectral > min(0.25 / temperature, math.sqrt(2)) * slack).sum()
-    sums = torch.stack((spectral, frobenius, frobenius / visible.double().sqrt(), corrected)).sum(dim=1)
-    workspace = torch.empty_like(scores)
-    for epsilon in epsilons:
-        g = kernels.moved_rows(scores, weights, directions, visible, temperature, epsilon, workspace)
-        # The difference of two weights near one carries 1e-16 / eps of rounding.
-        broken = (over | (g > min(most, math.sqrt(2) / epsilon) * slack + 1e-15 / epsilon)).sum()
-        counts = torch.stack((torch.full_like(broken, len(visible)), broken, printed))
-        yield epsilon, torch.cat((g.sum()[None], sums, counts))
+    # The difference of two weights near one carries 1e-16 / eps of rounding.
+    broken = g > torch.minimum(most, math.sqrt(2) / eps) * slack + 1e-15 / eps
+    broken |= (spectral > corrected * slack) | (frobenius > most * slack)
+    printed = spectral > (0.25 / temperature).clamp(max=math.sqrt(2)) * slack
+    rms = frobenius / visible.double().sqrt()
+    numbers = (g, spectral, frobenius, rms, corrected, torch.ones_like(g), broken, printed)
+    return torch.stack([part.double().expand_as(g).sum(dim=2) for part in numbers], dim=2)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 import numpy as np
 import psutil
@@ -12,6 +16,8 @@ from tqdm import tqdm
 
 from attention_limits import kernels
 from attention_limits.capture import Capture, Layer
+
+Result = TypeVar("Result")
 
 SUPPORTS = ("causal", "full")
 # A row violates an inequality only beyond this relative rounding; the kernels work in float64 (2e-16).
@@ -23,7 +29,8 @@ TINY = 1e-300  # weights below are taken as this, so that their logarithm exists
 class Head:
     """One head of a window: its place, its layer's tensors, and per space the vectors x_i (L, d) and x_i . x_j (L, L).
 
-    Vectors and Gram matrices are float64 on the device of the capture.
+    ``gaps``, where asked for: delta^2 among the first n tokens, n = 1..L, the smallest |x_i - x_j|^2 (infinity for
+    n = 1). All are float64 on the device of the capture.
     """
 
     layer: int
@@ -31,6 +38,7 @@ class Head:
     source: Layer
     vectors: dict[str, torch.Tensor]
     grams: dict[str, torch.Tensor]
+    gaps: dict[str, torch.Tensor]
     length: int
 
     def blocks(self, stride: int = 1, extra: int = 0) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
@@ -51,25 +59,73 @@ class Head:
         return out
 
 
-def heads(capture: Capture, length: int, spaces: Sequence[str] = (), *, unit: bool = False) -> Iterator[Head]:
-    """Every head in order, reading the first ``length`` tokens; progress is shown.
+def each_head(
+    work: Callable[[Head], Result],
+    capture: Capture,
+    length: int,
+    spaces: Sequence[str] = (),
+    *,
+    unit: bool = False,
+    gaps: bool = False,
+) -> Iterator[Result]:
+    """What ``work`` makes of every head, in their order; it reads the first ``length`` tokens. Progress is shown.
 
-    Gram matrices are made once per set of vectors: per window, layer or key/value head. ``unit`` scales the vectors
-    to length one first; a zero vector stays zero.
+    On the CPU as many heads are worked on at once as PyTorch has threads, each on one thread: starting and joining
+    threads in every kernel would cost as much as the arithmetic. An accelerator takes one head after the other.
+    ``unit`` scales the vectors to length one first; a zero vector stays zero. ``gaps`` fills `Head.gaps`.
     """
+    if capture.embedding.device.type == "mps":  # it has no float64
+        capture = capture.to("cpu")
+    threads = torch.get_num_threads()
     with tqdm(total=sum(layer.heads for layer in capture.layers), desc="heads") as progress:
-        vectors: dict[str, torch.Tensor] = {}
-        grams: dict[str, torch.Tensor] = {}
-        for index, head in capture.heads():
-            layer = capture.layers[index]
-            for space in spaces:
-                if space not in vectors or _others_begin(space, layer, head):
-                    grams.pop(space, None)
-                    vectors[space] = working(capture.vectors(space, index, head)[:length], unit)
-                    # In float64, so that |x_i - x_j|^2 survives the subtraction.
-                    grams[space] = vectors[space] @ vectors[space].T
-            yield Head(index, head, layer, dict(vectors), dict(grams), length)
-            progress.update()
+        todo = _heads(capture, length, spaces, unit, gaps)
+        if capture.embedding.device.type != "cpu":
+            for head in todo:
+                yield work(head)
+                progress.update()
+            return
+        torch.set_num_threads(1)
+        try:
+            with ThreadPoolExecutor(threads) as pool:
+                # One ahead, so that no thread waits; each of them may hold Gram matrices of its own.
+                begun = deque(pool.submit(work, head) for head in islice(todo, threads + 1))
+                while begun:
+                    yield begun.popleft().result()
+                    progress.update()
+                    begun.extend(pool.submit(work, head) for head in islice(todo, 1))
+        finally:
+            torch.set_num_threads(threads)
+
+
+def _heads(
+    capture: Capture, length: int, spaces: Sequence[str], unit: bool, with_gaps: bool
+) -> Iterator[Head]:
+    """The heads; Gram matrices are made once per set of vectors: per window, layer or key/value head."""
+    vectors: dict[str, torch.Tensor] = {}
+    grams: dict[str, torch.Tensor] = {}
+    gaps: dict[str, torch.Tensor] = {}
+    for index, head in capture.heads():
+        layer = capture.layers[index]
+        for space in spaces:
+            if space not in vectors or _others_begin(space, layer, head):
+                vectors[space] = working(capture.vectors(space, index, head)[:length], unit)
+                # In float64, so that |x_i - x_j|^2 survives the subtraction.
+                grams[space] = vectors[space] @ vectors[space].T
+                if with_gaps:
+                    gaps[space] = _smallest_gaps(grams[space])
+        yield Head(index, head, layer, dict(vectors), dict(grams), dict(gaps), length)
+
+
+def _smallest_gaps(gram: torch.Tensor) -> torch.Tensor:
+    """delta^2 among the first n tokens, n = 1..L: the smallest |x_i - x_j|^2, infinity for n = 1."""
+    squares = gram.diagonal()
+    # One row more at a time of the triangle below the diagonal; a block of rows, so that L x L is not held again.
+    smallest = []
+    for rows in torch.arange(len(gram), device=gram.device).split(256):
+        gaps = squares[rows, None] + squares[None] - 2 * gram[rows]
+        gaps.masked_fill_(torch.arange(len(gram), device=gram.device) >= rows[:, None], torch.inf)
+        smallest.append(gaps.amin(dim=1))
+    return torch.cat(smallest).cummin(dim=0).values.clamp(min=0)
 
 
 def _others_begin(space: str, layer: Layer, head: int) -> bool:
@@ -106,14 +162,14 @@ def logit_blocks(
 def _rows_at_once(length: int, stride: int, extra: int, device: torch.device) -> int:
     """How many rows an eighth of the device's free memory holds, at least one.
 
-    The compiled kernels keep about four arrays of whole rows. No more than a quarter of the window is taken at once,
-    and no array of more than 8 MiB, so that it stays in the processor's cache from one loop to the next; but so much
-    that calling costs less than computing. Those of an accelerator keep about fourteen, and one block for all rows is
-    the fastest there as long as it fits.
+    The compiled kernels keep about four arrays of whole rows, on every core. No more than a quarter of the window is
+    taken at once, and no array of more than 8 MiB, so that it stays in the processor's cache from one loop to the next;
+    but so much that calling costs less than computing. Those of an accelerator keep about fourteen, and one block for
+    all rows is the fastest there as long as it fits.
     """
     if device.type == "cpu":
         free, arrays, most = (
-            psutil.virtual_memory().available,
+            psutil.virtual_memory().available // (psutil.cpu_count() or 1),
             4,
             max(min(length // (4 * stride), 2**20 // length), 2**16 // length),
         )

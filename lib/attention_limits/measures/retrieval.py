@@ -10,7 +10,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
 
-from .heads import check_choice, check_numbers, heads
+from .heads import Head, check_choice, check_numbers, each_head
 
 
 def retrieval(
@@ -35,8 +35,10 @@ def retrieval(
     """
     check_choice("spaces", spaces, SPACES)
     top_ns = check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
-    table, numbers = [], ["precision", "recall", "f", "mass", "rows"]
-    for head in heads(capture, capture.length, spaces, unit=unit):
+    numbers = ["precision", "recall", "f", "mass", "rows"]
+
+    def measured(head: Head) -> list[dict]:
+        """The rows of one head."""
         sums = {space: torch.tensor(0.0) for space in spaces}
         for visible, weights in head.blocks(stride, extra=5 * len(top_ns) * capture.length):
             # A stable sort, so that of equal weights the lower position comes first, and masked columns come last.
@@ -46,6 +48,7 @@ def retrieval(
             )
             for space in spaces:
                 sums[space] = sums[space] + _sums(weights, rank, visible, head.grams[space], top_ns)
+        table = []
         for space, total in sums.items():
             for top_n, (*totals, rows) in zip(top_ns, total.tolist(), strict=True):
                 if rows:
@@ -53,7 +56,10 @@ def retrieval(
                     table.append(
                         {"layer": head.layer, "head": head.head, "space": space, "top_n": top_n} | means
                     )
-    return pd.DataFrame(table)
+        return table
+
+    found = each_head(measured, capture, capture.length, spaces, unit=unit)
+    return pd.DataFrame([row for rows in found for row in rows])
 
 
 def _sums(

@@ -11,7 +11,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import Capture
 
-from .heads import TINY, TOLERANCE, Head, check_numbers, heads, logit_blocks, working
+from .heads import TINY, TOLERANCE, Head, check_numbers, each_head, logit_blocks, working
 
 
 def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
@@ -27,9 +27,10 @@ def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
     exact extremes or outside Corollary 1's bounds beyond rounding.
     """
     lengths = check_numbers("lengths", lengths, 2, capture.length, "tokens in the window")
-    table = []
-    for head in heads(capture, lengths[-1]):
-        rows = _row_values(head)
+
+    def measured(head: Head) -> list[dict]:
+        """The rows of one head."""
+        table, rows = [], _row_values(head)
         for length in lengths:
             part = rows[(rows.n > length // 2) & (rows.n <= length)]
             logs = part[["largest", "median", "smallest", "tightness"]].clip(lower=TINY).apply(np.log)
@@ -40,7 +41,9 @@ def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
                 | means.to_dict()
                 | {"rows": len(part), "violations": int(part.violated.sum())}
             )
-    return pd.DataFrame(table)
+        return table
+
+    return pd.DataFrame([row for found in each_head(measured, capture, lengths[-1]) for row in found])
 
 
 def outside_extremes(

@@ -9,7 +9,7 @@ import torch
 
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
-from attention_limits.measures.heads import check_choice, check_numbers, heads, logit_blocks
+from attention_limits.measures.heads import Head, check_choice, check_numbers, each_head, logit_blocks
 
 from .rules import Normaliser
 
@@ -34,8 +34,10 @@ def separability(
     """
     check_choice("spaces", spaces, SPACES)
     top_ns = check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
-    table = []
-    for head in heads(capture, capture.length, spaces, unit=True):
+
+    def measured(head: Head) -> list[dict]:
+        """The rows of one head."""
+        table = []
         sums: dict[tuple[str, str], torch.Tensor] = {}
         for visible, logits in logit_blocks(head.source, head.head, head.length, stride):
             for space, gram in head.grams.items():
@@ -49,7 +51,10 @@ def separability(
                     means = [float(part[column]) / count for part in totals]
                     named = dict(zip(("ratio", "own", "matched"), means, strict=True))
                     table.append(key | {"top_n": top_n} | named | {"rows": count})
-    return pd.DataFrame(table)
+        return table
+
+    found = each_head(measured, capture, capture.length, spaces, unit=True)
+    return pd.DataFrame([row for rows in found for row in rows])
 
 
 def _told_apart(

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from attention_limits.capture import Capture
-from attention_limits.measures.heads import TOLERANCE, check_positive, heads, logit_blocks
+from attention_limits.measures.heads import TOLERANCE, Head, check_positive, each_head, logit_blocks
 
 from .jacobians import spectral_norms
 from .rules import Normaliser
@@ -32,8 +32,10 @@ def sensitivity(
     Raises ValueError for a temperature that is not above zero or a stride outside its range.
     """
     check_positive("temperatures", temperatures)
-    table = []
-    for head in heads(capture, capture.length):
+
+    def measured(head: Head) -> list[dict]:
+        """The rows of one head."""
+        table = []
         seen = list(logit_blocks(head.source, head.head, head.length, stride))
         visible, logits = (torch.cat(part) for part in zip(*seen, strict=True))
         visible, logits = visible[visible > 1], logits[visible > 1]
@@ -42,7 +44,9 @@ def sensitivity(
                 key = {"layer": head.layer, "head": head.head, "normaliser": rule.name}
                 found = _norm_values(rule, logits, visible, temperature)
                 table.append(key | {"temperature": temperature} | found)
-    return pd.DataFrame(table)
+        return table
+
+    return pd.DataFrame([row for found in each_head(measured, capture, capture.length) for row in found])
 
 
 def _norm_values(

@@ -10,7 +10,7 @@ import torch
 
 from attention_limits.capture import Capture
 from attention_limits.kernels import columns_seen
-from attention_limits.measures.heads import TINY, TOLERANCE, Head, check_numbers, heads, logit_blocks
+from attention_limits.measures.heads import TINY, TOLERANCE, Head, check_numbers, each_head, logit_blocks
 
 from .rules import Normaliser
 
@@ -40,12 +40,16 @@ def scaling(
     lengths = check_numbers("lengths", lengths, 2, capture.length, "tokens in the window")
     top_ns = check_numbers("top_ns", top_ns, 1, lengths[-1], "tokens in the window")
     check_stride(stride, lengths[0])
-    table = []
-    for head in heads(capture, lengths[-1]):
+
+    def measured(head: Head) -> list[dict]:
+        """The rows of one head."""
+        table = []
         for name, rows in _weight_values(head, rules, top_ns, stride).items():
             key = {"layer": head.layer, "head": head.head, "normaliser": name}
             table += [key | {"length": length} | _means(rows, length) for length in lengths]
-    return pd.DataFrame(table)
+        return table
+
+    return pd.DataFrame([row for found in each_head(measured, capture, lengths[-1]) for row in found])
 
 
 def _weight_values(

@@ -1,4 +1,7 @@
-"""The kernels as compiled loops over NumPy arrays, for the CPU: one row at a time, rows spread over the threads."""
+"""The kernels as compiled loops over NumPy arrays, for the CPU: one row at a time, on the thread that calls.
+
+They hold no lock of Python's while they run, so that several heads are worked on at once (`measures.heads.each_head`).
+"""
 
 from .distance import distance_rows
 from .geometry import geometry_rows

@@ -1,12 +1,15 @@
 """Theorem 1 on every row of a head: one walk down the sorted weights gives every N."""
 
 import numpy as np
-from numba import njit, prange
 
-from .top import FAST, largest
+from .jit import compiled, largest
+
+# So many tokens are taken in at once where each of their N is wanted: what is kept for every token is then read and
+# written once for all of them.
+AT_ONCE = 4
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
+@compiled
 def distance_rows(weights, visible, order, wanted, totals, gram, projections):
     """:func:`attention_limits.kernels.distance_rows`.
 
@@ -19,88 +22,84 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
     out = np.full((5, rows, 1 + len(totals), len(wanted)), np.nan)
     last = totals[-1] if len(totals) else 0
     squares = np.diag(gram).copy()  # |x_i|^2, side by side in memory
-    for r in prange(rows):
+    for r in range(rows):
         n = visible[r]
         reach = max(n, last)
         a = weights[r, :n]
+        unit, norms, twice, cross = _row_terms(a, squares, projections[r])
         dots = np.zeros(n)  # x_i . s
         far = np.zeros(reach)  # largest |x_i - x_j|^2 over selected j, 0 once token i is selected
         sides = squares[:reach].copy()  # |x_i|^2, so low once token i is selected that `far` stays 0
-        open_ = np.ones(n)  # 1 while token i is unselected
-        unit, norms, twice, cross, q, y = _row_terms(a, squares, projections[r])
-        slack = 0.0  # sum of |y_i| over unselected i
-        rest = 0.0  # sum of alpha_i over unselected i
-        for i in range(n):
-            slack += np.sqrt(norms[i])
-            rest += a[i]
-        s2 = 0.0
+        left = norms.copy()  # |y_i|^2, so low once token i is selected that its distance is 0
+        # After each of the tokens that are taken in at once: |s|^2, d, the largest of `far` over what is visible.
+        s2, d, d1 = np.zeros(AT_ONCE), np.zeros(AT_ONCE), np.zeros(AT_ONCE)
+        slack = np.sqrt(norms).sum()  # |y_i| over unselected i
+        rest = a.sum()  # alpha_i over unselected i
         d2 = 0.0
-        column = 0
-        for step in range(min(wanted[-1], reach - 1)):
-            # A row with fewer keys than N goes on with masked columns: all weigh 0, the lowest position comes first.
-            j = order[r, step] if step < n else step
-            g = gram[j]
-            own = squares[j]
-            if step < n:
-                s2 += twice[j] * dots[j] + norms[j]
-                rest -= a[j]
-                slack -= np.sqrt(norms[j])
-                open_[j] = 0.0
-            d2 = max(d2, own)
-            far[j], sides[j] = 0.0, -np.inf
-            _take_in(dots, far[:n], sides[:n], g[:n], a[j] if step < n else 0.0, own)
-            _farthest(far[n:], sides[n:], g[n:], own)
-            big_n = step + 1
-            if big_n != wanted[column]:
-                continue
-            d = _sum_of_distances(norms, twice, dots, open_, s2)
-            s = np.sqrt(max(s2, 0.0))
-            d1 = largest(far[:n])
-            at = n
-            for slot in range(1 + len(totals)):
-                total = n if slot == 0 else totals[slot - 1]
-                if big_n >= total or total < n:
+        step, column = 0, 0
+        stop = min(wanted[-1], reach - 1)
+        while step < stop:
+            size = 1
+            if step + AT_ONCE <= min(stop, n) and column + AT_ONCE <= len(wanted):
+                size = AT_ONCE if wanted[column + AT_ONCE - 1] == step + AT_ONCE else 1
+            if size > 1:
+                chosen = order[r, step : step + AT_ONCE]
+                _take_in_several(dots, far[:n], sides[:n], left, twice, norms, a, chosen, gram, s2, d, d1)
+            else:
+                # A row with fewer keys than N goes on with masked columns: all weigh 0, the lowest comes first.
+                j = order[r, step] if step < n else step
+                if step < n:
+                    s2[:] = s2[-1] + twice[j] * dots[j] + norms[j]
+                    left[j] = -np.inf
+                far[j], sides[j] = 0.0, -np.inf
+                _take_in(dots, far[:n], sides[:n], gram[j, :n], a[j] if step < n else 0.0, squares[j])
+                if step + 1 == wanted[column]:
+                    d[0], d1[0] = _sum_of_distances(left, twice, dots, s2[0]), largest(far[:n])
+            for part in range(size):
+                j = order[r, step] if step < n else step
+                if step < n:
+                    rest -= a[j]
+                    slack -= np.sqrt(norms[j])
+                d2 = max(d2, squares[j])
+                _farthest(far[n:], sides[n:], gram[j, n:reach], squares[j])
+                step += 1
+                if step != wanted[column]:
                     continue
-                if total > at:
-                    d1 = max(d1, largest(far[at:total]))
-                    at = total
-                left = total - big_n
-                out[0, r, slot, column] = unit * (d + (total - max(n, big_n)) * s)
-                out[1, r, slot, column] = unit * _expected(norms, cross, q, y, big_n, total)
-                out[2, r, slot, column] = rest * np.sqrt(d1) + (left * (1.0 - rest) - rest) * np.sqrt(d2)
-                out[3, r, slot, column] = unit * s
-                out[4, r, slot, column] = unit * max(slack, 0.0)
-            column += 1
-            if column == len(wanted):
-                break
+                s = np.sqrt(max(s2[part], 0.0))
+                most, at = d1[part], n
+                for slot in range(1 + len(totals)):
+                    total = n if slot == 0 else totals[slot - 1]
+                    if step >= total or total < n:
+                        continue
+                    if total > at:
+                        most = max(most, largest(far[at:total]))
+                        at = total
+                    unselected = total - step
+                    out[0, r, slot, column] = unit * (d[part] + (total - max(n, step)) * s)
+                    out[2, r, slot, column] = rest * np.sqrt(most) + (
+                        unselected * (1.0 - rest) - rest
+                    ) * np.sqrt(d2)
+                    out[3, r, slot, column] = unit * s
+                    out[4, r, slot, column] = unit * max(slack, 0.0)
+                column += 1
+        _expected(norms, cross, unit, wanted, n, totals, out[1, r])
     return out
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _row_terms(a, squares, projection):
-    """The largest |y_i|, and in its units |y_i|^2, 2 alpha_i (of x_i.s), y_i.Y, sum |y_i|^2, |Y|^2; Y = sum y_j."""
+    """The largest |y_i|, and in its units |y_i|^2, 2 alpha_i (of x_i.s), y_i.Y with Y = sum y_j."""
     n = len(a)
     norms = np.empty(n)
-    largest = 0.0
     for i in range(n):
         norms[i] = a[i] * a[i] * squares[i]
-        largest = max(largest, norms[i])
-    scale = 1.0 / largest if largest > 0.0 else 1.0
-    twice = np.empty(n)
-    cross = np.empty(n)
-    q = 0.0
-    y = 0.0
-    for i in range(n):
-        norms[i] *= scale
-        twice[i] = 2.0 * a[i] * scale
-        cross[i] = a[i] * projection[i] * scale
-        q += norms[i]
-        y += cross[i]
-    return np.sqrt(1.0 / scale), norms, twice, cross, q, y
+    most = largest(norms)
+    scale = 1.0 / most if most > 0.0 else 1.0
+    return np.sqrt(1.0 / scale), scale * norms, (2.0 * scale) * a, scale * (a * projection[:n])
 
 
 # The loops below stand alone so that the compiler sees that their arrays do not overlap, and vectorises them.
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _take_in(dots, far, sides, row, weight, own):
     for i in range(len(dots)):
         dots[i] += weight * row[i]
@@ -108,33 +107,124 @@ def _take_in(dots, far, sides, row, weight, own):
         far[i] = square if square > far[i] else far[i]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _farthest(far, sides, row, own):
     for i in range(len(far)):
         square = sides[i] + own - 2.0 * row[i]
         far[i] = square if square > far[i] else far[i]
 
 
-@njit(cache=True, fastmath=FAST)
-def _sum_of_distances(norms, twice, dots, open_, s2):
+@compiled
+def _root(square):
+    return np.float64(np.sqrt(np.float32(square if square > 0.0 else 0.0)))
+
+
+@compiled
+def _sum_of_distances(left, twice, dots, s2):
     d = 0.0
-    for i in range(len(norms)):
-        square = norms[i] - twice[i] * dots[i] + s2
-        square = square if square > 0.0 else 0.0
-        d += open_[i] * np.float64(np.sqrt(np.float32(square)))
+    for i in range(len(left)):
+        d += _root(left[i] - twice[i] * dots[i] + s2)
     return d
 
 
-@njit(cache=True, fastmath=FAST)
-def _expected(norms, cross, q, y, big_n, total):
-    """E_J of Theorem 1 for random N-sets of ``total`` tokens, of which those beyond len(norms) have y_i = 0."""
-    one = big_n / (total - 1.0)
-    two = one * (big_n - 1.0) / (total - 2.0) if big_n > 1 else 0.0
-    base = one * q + two * (y - q)
-    first, second = 1.0 + one + 2.0 * two, 2.0 * (one + two)
-    e = (total - len(norms)) * np.sqrt(max(base, 0.0))
+@compiled
+def _take_in_several(dots, far, sides, left, twice, norms, a, chosen, gram, s2, d, d1):
+    """`_take_in` for each of the tokens ``chosen``, with |s|^2, d and the largest of ``far`` after each."""
+    own, weight, now = np.empty(AT_ONCE), np.empty(AT_ONCE), s2[-1]
+    for p in range(AT_ONCE):
+        own[p], weight[p] = gram[chosen[p], chosen[p]], a[chosen[p]]
+    # What each adds while it is not selected itself: they are no more than a handful.
+    d[:], d1[:] = 0.0, 0.0
+    for p in range(AT_ONCE):
+        j = chosen[p]
+        dot, most = dots[j], far[j]
+        for before in range(p):
+            dot += weight[before] * gram[chosen[before], j]
+            most = max(most, own[p] + own[before] - 2.0 * gram[chosen[before], j])
+            d[before] += _root(norms[j] - twice[j] * dot + s2[before])
+            d1[before] = max(d1[before], most)
+        now += twice[j] * dot + norms[j]
+        s2[p] = now
+    for j in chosen:
+        far[j], sides[j], left[j] = 0.0, -np.inf, -np.inf
+    n = len(dots)
+    rows = gram[chosen[0], :n], gram[chosen[1], :n], gram[chosen[2], :n], gram[chosen[3], :n]
+    sums = _four_distances(dots, left, twice, rows[0], rows[1], rows[2], rows[3], weight, s2)
+    tops = _four_farthest(far.view(np.int64), sides, rows[0], rows[1], rows[2], rows[3], own)
+    for p in range(AT_ONCE):
+        d[p] += sums[p]
+        d1[p] = max(d1[p], np.int64(tops[p]).view(np.float64))
+
+
+@compiled
+def _four_distances(dots, left, twice, g0, g1, g2, g3, weight, s2):
+    a0, a1, a2, a3 = weight[0], weight[1], weight[2], weight[3]
+    t0, t1, t2, t3 = s2[0], s2[1], s2[2], s2[3]
+    d0 = d1 = d2 = d3 = 0.0
+    for i in range(len(dots)):
+        x0 = dots[i] + a0 * g0[i]
+        x1 = x0 + a1 * g1[i]
+        x2 = x1 + a2 * g2[i]
+        x3 = x2 + a3 * g3[i]
+        dots[i] = x3
+        d0 += _root(left[i] - twice[i] * x0 + t0)
+        d1 += _root(left[i] - twice[i] * x1 + t1)
+        d2 += _root(left[i] - twice[i] * x2 + t2)
+        d3 += _root(left[i] - twice[i] * x3 + t3)
+    return d0, d1, d2, d3
+
+
+@compiled
+def _bits(number):
+    return np.float64(number).view(np.int64)
+
+
+@compiled
+def _four_farthest(far, sides, g0, g1, g2, g3, own):
+    o0, o1, o2, o3 = own[0], own[1], own[2], own[3]
+    m0 = m1 = m2 = m3 = np.int64(0)
+    for i in range(len(far)):
+        f0 = max(far[i], _bits(sides[i] + o0 - 2.0 * g0[i]))
+        f1 = max(f0, _bits(sides[i] + o1 - 2.0 * g1[i]))
+        f2 = max(f1, _bits(sides[i] + o2 - 2.0 * g2[i]))
+        f3 = max(f2, _bits(sides[i] + o3 - 2.0 * g3[i]))
+        far[i] = f3
+        m0, m1, m2, m3 = max(m0, f0), max(m1, f1), max(m2, f2), max(m3, f3)
+    return m0, m1, m2, m3
+
+
+@compiled
+def _expected(norms, cross, unit, wanted, n, totals, out):
+    """E_J of Theorem 1 for random N-sets into ``out``, (1 + M, N): tokens beyond the ``n`` visible have y_i = 0."""
+    q, y = norms.sum(), cross.sum()
+    first, second, base = np.zeros(4), np.zeros(4), np.zeros(4)
+    for slot in range(len(out)):
+        total = n if slot == 0 else totals[slot - 1]
+        if total < n:
+            continue
+        for begin in range(0, len(wanted), 4):
+            sizes = wanted[begin : begin + 4]
+            for p in range(len(sizes)):
+                one = sizes[p] / (total - 1.0) if total > 1 else 0.0
+                two = one * (sizes[p] - 1.0) / (total - 2.0) if sizes[p] > 1 and total > 2 else 0.0
+                base[p] = one * q + two * (y - q)
+                first[p], second[p] = 1.0 + one + 2.0 * two, 2.0 * (one + two)
+            sums = _four_sums(norms, cross, first, second, base)
+            for p in range(len(sizes)):
+                if sizes[p] < total:
+                    e = (total - n) * np.sqrt(max(base[p], 0.0)) + sums[p]
+                    out[slot, begin + p] = unit * (total - sizes[p]) / total * e
+
+
+@compiled
+def _four_sums(norms, cross, first, second, base):
+    f0, f1, f2, f3 = first[0], first[1], first[2], first[3]
+    s0, s1, s2, s3 = second[0], second[1], second[2], second[3]
+    b0, b1, b2, b3 = base[0], base[1], base[2], base[3]
+    e0 = e1 = e2 = e3 = 0.0
     for i in range(len(norms)):
-        square = norms[i] * first - second * cross[i] + base
-        square = square if square > 0.0 else 0.0
-        e += np.float64(np.sqrt(np.float32(square)))
-    return (total - big_n) / total * e
+        e0 += _root(norms[i] * f0 - s0 * cross[i] + b0)
+        e1 += _root(norms[i] * f1 - s1 * cross[i] + b1)
+        e2 += _root(norms[i] * f2 - s2 * cross[i] + b2)
+        e3 += _root(norms[i] * f3 - s3 * cross[i] + b3)
+    return e0, e1, e2, e3

@@ -1,21 +1,20 @@
 """Theorem 2 on every row of a head: which of the selected tokens can be told apart, and between which bounds."""
 
 import numpy as np
-from numba import njit, prange
 
-from .top import FAST
+from .jit import compiled
 
 NEAR = 1e-6  # distances to s that differ by less could swap in float32
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
+@compiled
 def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension, flag_n):
     """:func:`attention_limits.kernels.geometry_rows`."""
     kinds, rows = masked.shape
     values = np.full((kinds, 6, rows, len(wanted)), np.nan)
     flags = np.zeros((rows, flag_n), dtype=np.bool_)
     squares = np.diag(gram).copy()  # |x_i|^2, side by side in memory
-    for r in prange(rows):
+    for r in range(rows):
         n = visible[r]
         a = weights[r]
         dots = np.zeros(n)
@@ -62,7 +61,7 @@ def geometry_rows(weights, visible, masked, order, wanted, gram, gaps, dimension
     return values, flags
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _told(a, order, dots, own, n, big_n, nearest, s2, marks):
     """How many selected tokens are told apart and how many lie near r; ``marks`` gets which are, unless empty."""
     told, near = 0, 0
@@ -79,7 +78,7 @@ def _told(a, order, dots, own, n, big_n, nearest, s2, marks):
     return told, near
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _bounds(a, order, held, big_n, r, gap, dimension):
     """Markov with xi_i, Markov with sqrt(E Z_i^2), McDiarmid; the first two at least 0, for M = 1.
 

@@ -1,17 +1,16 @@
 """Lemma 2 and Corollary 3 on every row of a head: exact Jacobian norms."""
 
 import numpy as np
-from numba import njit, prange
 
-from .top import FAST, largest
+from .jit import compiled, largest
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
+@compiled
 def gradient_rows(weights, visible):
     """:func:`attention_limits.kernels.gradient_rows`."""
     rows = len(weights)
     out = np.zeros((3, rows))
-    for r in prange(rows):
+    for r in range(rows):
         n = visible[r]
         if n < 2:
             continue
@@ -35,7 +34,7 @@ def gradient_rows(weights, visible):
     return out
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _largest_eigenvalue(others, p, rest, low, square, high):
     """Largest eigenvalue of diag(a) - a a^T; ``others``: a without its largest entry p, ``low`` the largest of them.
 

@@ -5,9 +5,8 @@ The exponentials are PyTorch's, which takes several at a time; Numba's own come 
 
 import numpy as np
 import torch
-from numba import njit, prange
 
-from .top import FAST, largest
+from .jit import compiled, largest
 
 # exp of it is 2e-300; a little lower lie the subnormal numbers, on which processors take a hundred times as long.
 LOWEST = -690.0
@@ -33,9 +32,9 @@ def _exponentials(logits, directions, visible, temperature, epsilon, powers):
     torch.from_numpy(powers).exp_()
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
+@compiled
 def _exponents(logits, directions, visible, inverse, epsilon, out):
-    for r in prange(len(logits)):
+    for r in range(len(logits)):
         n = visible[r]
         row = out[r, :n]
         _add(logits[r, :n], directions[r, :n], epsilon, row)
@@ -44,28 +43,28 @@ def _exponents(logits, directions, visible, inverse, epsilon, out):
 
 
 # The loops below stand alone so that the compiler sees that their arrays do not overlap, and vectorises them.
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _add(logits, directions, epsilon, row):
     for i in range(len(row)):
         row[i] = logits[i] + epsilon * directions[i]
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _scale(row, top, inverse):
     for i in range(len(row)):
         exponent = (row[i] - top) * inverse
         row[i] = exponent if exponent > LOWEST else LOWEST
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
+@compiled
 def _normalise(powers, visible):
-    for r in prange(len(powers)):
+    for r in range(len(powers)):
         n = visible[r]
         powers[r, :n] /= _sum(powers[r, :n])
         powers[r, n:] = 0.0
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _sum(powers):
     total = 0.0
     for i in range(len(powers)):
@@ -73,16 +72,16 @@ def _sum(powers):
     return total
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
+@compiled
 def _change(powers, weights, visible):
     out = np.empty(len(powers))
-    for r in prange(len(powers)):
+    for r in range(len(powers)):
         n = visible[r]
         out[r] = _distance(powers[r, :n], weights[r, :n])
     return out
 
 
-@njit(cache=True, fastmath=FAST)
+@compiled
 def _distance(powers, weights):
     """|p / sum p - w|_2, by the sum and division of `softmax_rows`: a row that does not move gives exactly zero."""
     total, squares = _sum(powers), 0.0

@@ -1,47 +1,50 @@
 """The positions of the largest weights of each row."""
 
 import numpy as np
-from numba import njit, prange
 
-# Sums may be reordered for speed; NaN and infinity keep their meaning (unlike with fastmath=True).
-FAST = {"reassoc", "contract", "nsz"}
+from .jit import compiled
 
 
-@njit(cache=True)
-def largest(values):
-    """Largest of one or more numbers, none of them NaN.
-
-    Their bits, those of negative numbers turned around, order like whole numbers; the compiler takes the maximum of
-    whole numbers several at a time, and that of floats one by one.
-    """
-    bits = values.view(np.int64)
-    most = np.int64(-(2**63))
-    for i in range(len(bits)):
-        most = max(most, bits[i] ^ ((bits[i] >> 63) & np.int64(0x7FFFFFFFFFFFFFFF)))
-    found = np.empty(1, dtype=np.int64)
-    found[0] = most ^ ((most >> 63) & np.int64(0x7FFFFFFFFFFFFFFF))
-    return found.view(np.float64)[0]
-
-
-@njit(parallel=True, cache=True)
+@compiled
 def top_rows(weights, visible, count):
-    """:func:`attention_limits.kernels.top_rows` by insertion into a sorted list."""
-    rows = weights.shape[0]
-    order = np.full((rows, count), -1, dtype=np.int64)
-    for r in prange(rows):
-        best = np.full(count, -np.inf)
-        held = 0
-        for i in range(visible[r]):
-            w = weights[r, i]
-            if held == count and w <= best[count - 1]:
-                continue
-            at = min(held, count - 1)
-            # Strictly smaller entries move back, so that an equal weight seen earlier stays in front.
-            while at > 0 and best[at - 1] < w:
-                best[at] = best[at - 1]
-                order[r, at] = order[r, at - 1]
-                at -= 1
-            best[at] = w
-            order[r, at] = i
-            held = min(held + 1, count)
+    """:func:`attention_limits.kernels.top_rows`: first which they are, by the smallest of them, then their order."""
+    order = np.full((len(weights), count), -1, dtype=np.int64)
+    for r in range(len(weights)):
+        row = weights[r, : visible[r]]
+        size = min(count, len(row))
+        bits = row.view(np.int64)  # numbers that are not negative order like their bits
+        least = _least_of_top(bits, size)
+        equal = size - _count(bits, least + 1)  # so many of those that equal the least: the lowest positions
+        places, held = np.empty(len(row), dtype=np.int64), 0
+        for i in range(len(row)):  # without a branch, which no processor could foresee
+            places[held] = i
+            tie = (bits[i] == least) & (equal > 0)
+            equal -= tie
+            held += (bits[i] > least) | tie
+        # A stable sort, so that of equal weights the lower position stays in front.
+        order[r, :size] = places[np.argsort(-row[places[:size]], kind="mergesort")]
     return order
+
+
+@compiled
+def _least_of_top(bits, size):
+    """A number that at least ``size`` of ``bits`` reach, and that no more than ``size`` exceed."""
+    low, high = np.int64(0), np.int64(2**63 - 1)
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        reached = _count(bits, middle)
+        if reached == size:
+            return middle
+        if reached > size:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@compiled
+def _count(bits, least):
+    reached = 0
+    for i in range(len(bits)):
+        reached += bits[i] >= least
+    return reached

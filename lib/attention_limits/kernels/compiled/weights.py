@@ -1,17 +1,16 @@
 """Lemma 1 and Corollary 1 on every row of a head: extremes, median and entropy of the weights."""
 
 import numpy as np
-from numba import njit, prange
 
-from .top import FAST
+from .jit import compiled
 
 
-@njit(parallel=True, cache=True, fastmath=FAST)
+@compiled
 def weight_rows(logits, weights, visible):
     """:func:`attention_limits.kernels.weight_rows`."""
     rows = len(weights)
     out = np.empty((5, rows))
-    for r in prange(rows):
+    for r in range(rows):
         n = visible[r]
         ordered = np.sort(weights[r, :n])
         entropy = 0.0
