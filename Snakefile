@@ -28,7 +28,7 @@ from filelock import FileLock, Timeout
 
 from attention_limits import execute, sources, sweep
 from attention_limits.atomic import WriteError
-from attention_limits.parameters import ParameterError, check, nearest
+from attention_limits.parameters import ParameterError, check, nearest, tokens
 from attention_limits.rerun import label
 from snakemake.logging import logger
 
@@ -215,9 +215,20 @@ def explicit(kind, label=None):
 
 def check_parameters():
     """Every value of every chapter that this run executes, before anything starts: those of the book, or of its cells."""
+    need = {}
     for name in () if CELLS else NOTEBOOKS:
         chosen = GIVEN | {kind: explicit(kind)[0] for kind in ("model", "text")}
-        check(name, DECLARED[name], {key: value for key, value in chosen.items() if key in DECLARED[name]})
+        chosen = {key: value for key, value in chosen.items() if key in DECLARED[name]}
+        check(name, DECLARED[name], chosen)
+        need[name] = tokens(DECLARED[name] | chosen) if "text" in DECLARED[name] else 0
+    files = sources.text_files(explicit("text")[0]) if need else []
+    size, most = sum(path.stat().st_size for path in files), max(need, key=need.get, default="")
+    if files and size < need[most]:
+        # A token is a byte at least. What is short only when counted in tokens is said by the chapter.
+        raise ParameterError(
+            f"{most}: the text has {size:,} bytes, but {need[most]:,} tokens of it are read. Give a longer text, or ask for"
+            " less as the README says under \"Your own text\"."
+        )
     for label in CELLS:
         for name in SWEPT:
             chosen = {kind: explicit(kind, label)[0] for kind in own_sources(name)}
@@ -316,7 +327,7 @@ LIBRARY = sorted(
     for path in Path(execute.__file__).parent.rglob("*.py")
     if path.parent.name != "parameters"
     and path.stem
-    not in ("execute", "provenance", "publish", "pages", "api", "statements", "citation", "launch", "book", "markup")
+    not in ("execute", "heartbeat", "provenance", "publish", "pages", "api", "statements", "citation", "launch", "book", "markup")
 )
 # Chapters keep no score, and know nothing of other runs.
 CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name not in ("scorecard", "rerun", "sweep")]

@@ -243,6 +243,19 @@ def test_a_setting_without_config_is_no_file_to_make(toy):
     )
 
 
+@pytest.mark.bad_day("a text with fewer bytes than a chapter reads tokens")
+def test_a_text_that_is_surely_too_short_is_said_before_anything_runs(toy):
+    chapter(toy, "seed", 'text = "auto"\nlengths = [8, 10]\nwindows = 2\napart = 3\nseed = 0', "seed")
+    short = toy / "short.txt"
+    short.write_text("x" * 39, encoding="utf-8")
+    done = run(toy, "text=short.txt")
+    assert done.returncode == 1 and not executed(done)
+    said = "seed: the text has 39 bytes, but 40 tokens of it are read. Give a longer text, or ask for less"
+    assert said in done.stdout.rstrip().splitlines()[-1]
+    short.write_text("x" * 40, encoding="utf-8")
+    assert run(toy, "text=short.txt").returncode == 0
+
+
 @pytest.mark.bad_day("a build folder that cannot be written")
 def test_a_build_folder_that_cannot_be_written_is_said(toy):
     (toy / "_build").mkdir()

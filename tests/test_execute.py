@@ -13,7 +13,7 @@ import jupytext
 import nbformat
 import psutil
 import pytest
-from attention_limits import execute
+from attention_limits import execute, heartbeat
 from bad_days import case
 from toy import write_notebook
 
@@ -164,7 +164,7 @@ def test_an_error_is_said_once(tmp_path, capfd):
 def test_only_long_loops_show_progress_in_a_log(tmp_path, capfd, monkeypatch):
     loop = "import time\nfrom tqdm import tqdm\nfor i in tqdm(range(3), desc='{}'): time.sleep({})"
     path = write_notebook(tmp_path / "a.md", "n = 1", loop.format("short", 0), loop.format("long", 0.7))
-    monkeypatch.setattr(execute, "HEARTBEAT", 1)
+    monkeypatch.setattr(heartbeat, "SECONDS", 1)
     for name in ("TQDM_DELAY", "TQDM_MININTERVAL"):
         monkeypatch.delenv(name, raising=False)
     execute.execute(path, tmp_path / "a.ipynb", {})
@@ -240,7 +240,7 @@ def test_what_a_notebook_says_on_stderr_is_seen_while_it_runs(tmp_path, capfd):
 
 
 def test_a_long_cell_is_named_while_it_runs(tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr(execute, "HEARTBEAT", 0.5)
+    monkeypatch.setattr(heartbeat, "SECONDS", 0.5)
     path = write_notebook(tmp_path / "a.md", "n = 1", "# wait a while\nimport time\ntime.sleep(1.5)")
     execute.execute(path, tmp_path / "a.ipynb", {})
     assert "a: in code cell 2 of 2: # wait a while" in capfd.readouterr().out

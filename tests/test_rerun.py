@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from attention_limits import execute, pages, records
+from attention_limits import execute, pages, parameters, records
 from attention_limits.rerun import compare, label, render
 from attention_limits.scorecard import rules
 from bad_days import case
@@ -250,18 +250,12 @@ def test_a_list_of_files_survives_snakemakes_own_reader():
     assert parse_config(["text=-"]) == {"text": [""]}  # which the Snakefile turns back
 
 
-def tokens(given: dict) -> int:
-    """Tokens that a chapter reads; the selection chapter leaves windows out between its own."""
-    longest = max([given.get("length", 0), *given.get("lengths", []), *given.get("long_lengths", [])])
-    return longest * ((given.get("windows", 1) - 1) * given.get("apart", 1) + 1)
-
-
 def test_the_readme_says_how_many_tokens_the_chapters_take():
     chapters = [execute.declared(execute.read(path)) for path in (ROOT / "notebooks").glob("*.md")]
     few = {"windows": 1, "long_lengths": []}
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert f"{max(map(tokens, chapters)):,} tokens from the text's beginning" in text
-    assert f"{max(tokens(given | few) for given in chapters):,} tokens only" in text
+    assert f"{max(map(parameters.tokens, chapters)):,} tokens from the text's beginning" in text
+    assert f"{max(parameters.tokens(given | few) for given in chapters):,} tokens only" in text
     assert " ".join(f"{name}={value}" for name, value in few.items()) in text
 
 

@@ -14,16 +14,14 @@ import logging
 import os
 import re
 import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
+from attention_limits import heartbeat
 from attention_limits import parameters as rules
 from attention_limits.sources import SourceError, check_local_model, text_files
 
 PARAMETERS_TAG = "parameters"
-HEARTBEAT = 20  # seconds between two lines that say where a long notebook is
 TRACEBACK_LINES = 12
 LIGHTER = "If memory is short, run one notebook at a time (CORES=1), or ask for less: shorter lengths, fewer windows."
 
@@ -131,8 +129,8 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], n
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     # Progress bars go to the terminal, where they need no widgets, and to logs, which only the long ones shall fill.
     os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
-    os.environ.setdefault("TQDM_DELAY", str(HEARTBEAT))
-    os.environ.setdefault("TQDM_MININTERVAL", str(HEARTBEAT))
+    os.environ.setdefault("TQDM_DELAY", str(heartbeat.SECONDS))
+    os.environ.setdefault("TQDM_MININTERVAL", str(heartbeat.SECONDS))
     import nbformat
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -142,23 +140,23 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], n
     where = f"The notebook as far as it ran: {partial}"
     nbformat.write(node, partial)
     try:
-        with _Heartbeat(name, node) as heartbeat:
+        with heartbeat.Heartbeat(name, node) as beat:
             return papermill.execute_notebook(
                 partial,
                 partial,
                 parameters,
-                engine_name=heartbeat.engine(),
+                engine_name=beat.engine(),
                 progress_bar=False,
                 stderr_file=sys.stderr,
                 start_timeout=180,
                 extra_arguments=["--IPKernelApp.log_level=50"],  # no word on encryption or shutdown
             )
     except PapermillExecutionError as error:
-        raise ExecutionError(f"{_describe(notebook, heartbeat.place, error)}\n{where}") from None
+        raise ExecutionError(f"{_describe(notebook, beat.place, error)}\n{where}") from None
     except (DeadKernelError, CellTimeoutError) as error:
         died = isinstance(error, DeadKernelError)
         reason = f"the kernel died (out of memory, or killed from outside). {LIGHTER}" if died else error
-        raise ExecutionError(f"{notebook} failed in {heartbeat.place}: {reason}\n{where}") from error
+        raise ExecutionError(f"{notebook} failed in {beat.place}: {reason}\n{where}") from error
     except RuntimeError as error:  # nbclient: the kernel did not start
         raise ExecutionError(f"{notebook}: the Python kernel did not start: {error}") from error
 
@@ -168,61 +166,6 @@ def _describe(notebook: Path, place: str, error: Any) -> str:
     said = f"{error.ename}: {error.evalue}"
     trace = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(error.traceback)).rstrip().removesuffix(said).rstrip()
     return "\n".join([*trace.splitlines()[-TRACEBACK_LINES:], "", f"{notebook} failed in {place}:", said])
-
-
-class _Heartbeat:
-    """Says at the start, every HEARTBEAT seconds and at the end where the notebook is."""
-
-    def __init__(self, name: str, node: Any):
-        self.name, self.place = name, "its first cell"
-        self.total = sum(cell.cell_type == "code" for cell in node.cells)
-        self._done = threading.Event()
-        self._start = time.monotonic()
-
-    def __enter__(self) -> _Heartbeat:
-        self.say(f"started, {self.total} code cells")
-        threading.Thread(target=self._beat, daemon=True).start()
-        return self
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        self._done.set()
-        interrupted = kind is not None and issubclass(kind, KeyboardInterrupt)
-        self.say("interrupted" if interrupted else "failed" if kind else "finished")
-
-    def say(self, words: str) -> None:
-        # In one piece with its end of line, so that two jobs at once do not share a line.
-        print(f"{self.name}: {words} ({time.monotonic() - self._start:.0f} s)\n", end="", flush=True)
-
-    def _beat(self) -> None:
-        while not self._done.wait(HEARTBEAT):
-            self.say(f"in {self.place}")
-
-    def engine(self) -> str:
-        """Register papermill's engine with one addition, that a starting cell is noted; return its name."""
-        from papermill.engines import NBClientEngine, papermill_engines
-
-        heartbeat = self
-
-        class Engine(NBClientEngine):
-            @classmethod
-            def execute_managed_notebook(cls, manager: Any, kernel_name: str, **options: Any) -> Any:
-                start, count = manager.cell_start, 0
-
-                def note(cell: Any, *args: Any, **more: Any) -> Any:
-                    nonlocal count
-                    if cell.cell_type == "code" and "injected-parameters" not in cell.metadata.get(
-                        "tags", ()
-                    ):
-                        count += 1
-                        first = next((line for line in cell.source.splitlines() if line.strip()), "")
-                        heartbeat.place = f"code cell {count} of {heartbeat.total}: {first.strip()}"
-                    return start(cell, *args, **more)
-
-                manager.cell_start = note
-                return super().execute_managed_notebook(manager, kernel_name, **options)
-
-        papermill_engines.register("heartbeat", Engine)
-        return "heartbeat"
 
 
 def parse_parameters(items: list[str]) -> dict[str, Any]:

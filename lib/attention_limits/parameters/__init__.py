@@ -5,7 +5,18 @@ the reader sees it, such as ``min(lengths) - 1``, and computed from the values g
 or transformers.
 """
 
-from attention_limits.parameters.checking import ParameterError, assigned, check, check_cell, nearest
+from attention_limits.parameters.checking import ParameterError, assigned, check, check_cell, nearest, tokens
 from attention_limits.parameters.rules import OWN, RULES, Rule, rule
 
-__all__ = ["OWN", "RULES", "ParameterError", "Rule", "assigned", "check", "check_cell", "nearest", "rule"]
+__all__ = [
+    "OWN",
+    "RULES",
+    "ParameterError",
+    "Rule",
+    "assigned",
+    "check",
+    "check_cell",
+    "nearest",
+    "rule",
+    "tokens",
+]

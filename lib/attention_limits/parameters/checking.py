@@ -42,6 +42,16 @@ def check(chapter: str, declared: Mapping[str, Any], given: Mapping[str, Any] | 
             )
 
 
+def tokens(values: Mapping[str, Any]) -> int:
+    """How many tokens from a text's beginning a chapter with these values reads at least; 0 without windows of it.
+
+    `long_lengths` are not among them: what a text is too short for is left out there. ``apart`` leaves out windows
+    between those that are read.
+    """
+    longest = max([values.get("length", 0), *values.get("lengths", [])])
+    return longest * ((values.get("windows", 1) - 1) * values.get("apart", 1) + 1)
+
+
 def check_cell(chapter: str, namespace: Mapping[str, Any]) -> None:
     """`check` for the first cell after a chapter's parameters cell, which gives its ``globals()``.
 

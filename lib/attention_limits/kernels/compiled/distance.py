@@ -6,7 +6,7 @@ from .jit import compiled, largest
 
 # So many tokens are taken in at once where each of their N is wanted: what is kept for every token is then read and
 # written once for all of them.
-AT_ONCE = 4
+AT_ONCE = 4  # as the loops below are written
 
 
 @compiled
@@ -197,13 +197,13 @@ def _four_farthest(far, sides, g0, g1, g2, g3, own):
 def _expected(norms, cross, unit, wanted, n, totals, out):
     """E_J of Theorem 1 for random N-sets into ``out``, (1 + M, N): tokens beyond the ``n`` visible have y_i = 0."""
     q, y = norms.sum(), cross.sum()
-    first, second, base = np.zeros(4), np.zeros(4), np.zeros(4)
+    first, second, base = np.zeros(AT_ONCE), np.zeros(AT_ONCE), np.zeros(AT_ONCE)
     for slot in range(len(out)):
         total = n if slot == 0 else totals[slot - 1]
         if total < n:
             continue
-        for begin in range(0, len(wanted), 4):
-            sizes = wanted[begin : begin + 4]
+        for begin in range(0, len(wanted), AT_ONCE):
+            sizes = wanted[begin : begin + AT_ONCE]
             for p in range(len(sizes)):
                 one = sizes[p] / (total - 1.0) if total > 1 else 0.0
                 two = one * (sizes[p] - 1.0) / (total - 2.0) if sizes[p] > 1 and total > 2 else 0.0
