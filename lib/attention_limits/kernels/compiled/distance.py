@@ -4,8 +4,7 @@ import numpy as np
 
 from .jit import compiled, largest
 
-# So many tokens are taken in at once where each of their N is wanted: what is kept for every token is then read and
-# written once for all of them.
+# So many tokens are taken in at once, so that what is kept for every token is read and written once for all of them.
 AT_ONCE = 4  # as the loops below are written
 
 
@@ -39,21 +38,21 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
         step, column = 0, 0
         stop = min(wanted[-1], reach - 1)
         while step < stop:
-            size = 1
-            if step + AT_ONCE <= min(stop, n) and column + AT_ONCE <= len(wanted):
-                size = AT_ONCE if wanted[column + AT_ONCE - 1] == step + AT_ONCE else 1
+            size = AT_ONCE if step + AT_ONCE <= min(stop, n) else 1
+            measured = step + size >= wanted[column]
             if size > 1:
                 chosen = order[r, step : step + AT_ONCE]
-                _take_in_several(dots, far[:n], sides[:n], left, twice, norms, a, chosen, gram, s2, d, d1)
+                _take_in_several(dots, far, sides, left, twice, norms, a, chosen, gram, s2, d, d1, measured)
             else:
                 # A row with fewer keys than N goes on with masked columns: all weigh 0, the lowest comes first.
                 j = order[r, step] if step < n else step
+                s2[:] = s2[-1]
                 if step < n:
-                    s2[:] = s2[-1] + twice[j] * dots[j] + norms[j]
+                    s2 += twice[j] * dots[j] + norms[j]
                     left[j] = -np.inf
                 far[j], sides[j] = 0.0, -np.inf
                 _take_in(dots, far[:n], sides[:n], gram[j, :n], a[j] if step < n else 0.0, squares[j])
-                if step + 1 == wanted[column]:
+                if measured:
                     d[0], d1[0] = _sum_of_distances(left, twice, dots, s2[0]), largest(far[:n])
             for part in range(size):
                 j = order[r, step] if step < n else step
@@ -61,7 +60,8 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
                     rest -= a[j]
                     slack -= np.sqrt(norms[j])
                 d2 = max(d2, squares[j])
-                _farthest(far[n:], sides[n:], gram[j, n:reach], squares[j])
+                if measured or size == 1:
+                    _farthest(far[n:], sides[n:], gram[j, n:reach], squares[j])
                 step += 1
                 if step != wanted[column]:
                     continue
@@ -128,8 +128,13 @@ def _sum_of_distances(left, twice, dots, s2):
 
 
 @compiled
-def _take_in_several(dots, far, sides, left, twice, norms, a, chosen, gram, s2, d, d1):
-    """`_take_in` for each of the tokens ``chosen``, with |s|^2, d and the largest of ``far`` after each."""
+def _take_in_several(dots, far, sides, left, twice, norms, a, chosen, gram, s2, d, d1, measured):
+    """`_take_in` for each of the tokens ``chosen``, with |s|^2 after each.
+
+    ``measured``: d and the largest of ``far`` over what is visible after each too; `far` of what is masked is then left
+    to the caller.
+    """
+    n = len(dots)
     own, weight, now = np.empty(AT_ONCE), np.empty(AT_ONCE), s2[-1]
     for p in range(AT_ONCE):
         own[p], weight[p] = gram[chosen[p], chosen[p]], a[chosen[p]]
@@ -147,13 +152,26 @@ def _take_in_several(dots, far, sides, left, twice, norms, a, chosen, gram, s2, 
         s2[p] = now
     for j in chosen:
         far[j], sides[j], left[j] = 0.0, -np.inf, -np.inf
-    n = len(dots)
-    rows = gram[chosen[0], :n], gram[chosen[1], :n], gram[chosen[2], :n], gram[chosen[3], :n]
-    sums = _four_distances(dots, left, twice, rows[0], rows[1], rows[2], rows[3], weight, s2)
-    tops = _four_farthest(far.view(np.int64), sides, rows[0], rows[1], rows[2], rows[3], own)
+    reach = len(far)
+    g0, g1 = gram[chosen[0], :reach], gram[chosen[1], :reach]
+    g2, g3 = gram[chosen[2], :reach], gram[chosen[3], :reach]
+    bits = far.view(np.int64)
+    if not measured:
+        _four_dots(dots, g0, g1, g2, g3, weight)
+        _four_farthest(bits, sides, g0, g1, g2, g3, own)
+        return
+    sums = _four_distances(dots, left, twice, g0, g1, g2, g3, weight, s2)
+    tops = _four_farthest(bits[:n], sides, g0, g1, g2, g3, own)
     for p in range(AT_ONCE):
         d[p] += sums[p]
         d1[p] = max(d1[p], np.int64(tops[p]).view(np.float64))
+
+
+@compiled
+def _four_dots(dots, g0, g1, g2, g3, weight):
+    a0, a1, a2, a3 = weight[0], weight[1], weight[2], weight[3]
+    for i in range(len(dots)):
+        dots[i] = dots[i] + a0 * g0[i] + a1 * g1[i] + a2 * g2[i] + a3 * g3[i]
 
 
 @compiled
