@@ -453,6 +453,18 @@ def test_where_lines_are_told_by_dashes_the_legend_shows_them(kind):
     assert len(shown) == 3 and len(set(shown)) == 3
 
 
+def test_more_lines_than_colours_differ_in_colour_or_dash():
+    names = [f"line {i}" for i in range(20)]
+    wide = pd.DataFrame({"n": [1, 2], "kind": ["k", "k"]} | {name: [1, 2] for name in names})
+    chart = picked_curves(wide, x="n", x_title="n", y_title="y", curves=names, pickers={"kind": "kind"})
+    entries = re.findall(r"role-legend-symbol.*?<path [^>]*>", drawn(chart))
+    looks = [
+        (re.search(r'stroke="([^"]*)"', entry)[1], re.search(r'stroke-dasharray="([^"]*)"', entry)[1])
+        for entry in entries
+    ]
+    assert len(looks) == len(set(looks)) == 20
+
+
 @pytest.mark.parametrize("kind", list(told_by_dashes()))
 def test_room_is_kept_for_what_will_be_drawn(kind):
     """Where there is room for two columns of legend entries; narrow pages are looked at in the browser."""
