@@ -19,7 +19,7 @@ THEMES: dict[str, Any] = json.loads(
 VEGALITE_MIME = f"application/vnd.vegalite.v{altair.SCHEMA_VERSION.lstrip('v').split('.')[0]}+json"
 MAX_ROWS = 5000  # Altair's own limit; a page with more is heavy, so a caller aggregates first
 _DIGITS = 5  # significant digits kept in a page; far below what a reader can see in a figure
-# One dash more than the themes have colours, so that no two lines share both, and legend entries long enough to show them.
+# One dash more than the themes have colours, so that no two lines share both, and legend entries long enough for them.
 _DASHES = [[1, 0], [8, 3], [2, 3], [9, 3, 2, 3], [5, 5], [14, 4], [5, 2, 2, 2, 2, 2], [3, 8]]
 _DASH_LEGEND = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2.5, "clipHeight": 14}
 _TOLD_BY_LEGEND = ("color", "fill", "stroke", "strokeDash", "shape", "size", "opacity")
