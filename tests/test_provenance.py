@@ -49,9 +49,9 @@ def test_any_text_is_shown_as_it_is(text):
 
 def test_the_page_says_what_was_used_and_what_ran(tmp_path):
     path = write_notebook(tmp_path / "one.md", 'seed = 3\nlengths = [1]\ndevice = "auto"\ntext = ""', "pass")
-    execute.execute(
-        path, tmp_path / "one.ipynb", {"lengths": [4, 8], "device": "cpu", "text": "/secret/place"}
-    )
+    secret = tmp_path / "secret place.txt"
+    secret.write_text("Some words.", encoding="utf-8")
+    execute.execute(path, tmp_path / "one.ipynb", {"lengths": [4, 8], "device": "cpu", "text": str(secret)})
     page = provenance.page(SOURCES, [str(tmp_path / "one.ipynb")])
     rendered = MARKDOWN.render(page).replace("<wbr>", "")  # a place to break a line, inside a hash
     shown = html.unescape(re.sub(r"<[^>]+>", " ", rendered))
@@ -64,7 +64,7 @@ def test_the_page_says_what_was_used_and_what_ran(tmp_path):
     assert "lengths = [4, 8]" in shown
     assert "asked for as cpu" in shown
     assert "Notice" not in shown
-    assert "/secret/place" not in shown
+    assert str(tmp_path) not in shown
 
 
 def test_a_notice_is_on_the_page():

@@ -26,8 +26,10 @@ def run(tmp_path_factory):
     chapter = write_notebook(folder / "one.md", 'text = "auto"\nn = 1\nrecord = ""', warn)
     index = write_notebook(book / "index.md", 'records = ""\nexecuted = ""', "pass")
     (book / "notation.md").write_text("# Notation\n", encoding="utf-8")
+    (folder / "secret").mkdir()
+    (folder / "secret" / "my text.txt").write_text("Some words.", encoding="utf-8")
     given = {
-        "text": "/secret/my text.txt",
+        "text": str(folder / "secret" / "my text.txt"),
         "n": 2,
         "record": "/secret/one.json",
         "records": "/secret",

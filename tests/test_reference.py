@@ -1,10 +1,11 @@
 """The chapters, run again at the small setting of tests/small_book.py, give the committed records.
 
 Tolerances. What is counted (``n``, ids, readings, violations) must be the same. A number may differ by 2e-4 of itself
-plus 2e-4 of its interval's half width: ten times what the largest difference was when the chapters ran with every
-vector instruction of the processor switched off, which reorders all float32 sums of the forward pass. Numbers that are
-rounding errors themselves need only stay as small, and those that can jump are named with what they may jump by (twice
-what they jumped by then).
+plus 2e-4 of its interval's half width, and an end of an interval, which two windows hardly settle, by 2e-3 of that: ten
+times what the largest difference was when the chapters ran with every vector instruction of the processor switched off,
+which reorders all float32 sums of the forward pass, or the largest that the same code gave on another processor.
+Numbers that are rounding errors themselves need only stay as small, and those that can jump are named with what they
+may jump by.
 """
 
 import json
@@ -13,13 +14,14 @@ import pytest
 import small_book
 from attention_limits import records
 
-RELATIVE = 2e-4
+RELATIVE, END = 2e-4, 2e-3
 ROUNDING = {"extremes.attained_error": 1e-12, "norms.largest_error": 1e-12}  # errors of exact formulas
 # Chapter 4 counts tokens inside a radius, where a near tie is a whole token, and heads on the wrong side of a bound; at
 # T = 0.01 chapter 5 multiplies float32 logits by a hundred before it fits powers.
 # The normalisers chapter counts rows, and some of its exponents are near zero. The selection chapter takes small
 # differences of losses.
-JUMPS = {"algorithm-4": 5e-3, "algorithm-5": 1e-3, "normalisers": 1e-3, "selection": 3e-5}
+JUMPS = {"algorithm-4": 5e-3, "algorithm-5": 6e-3, "normalisers": 1e-3, "selection": 3e-5}
+ONE_HEAD = {"critical.heads": 1 / 270}  # a share of heads: one whose d and E_J nearly meet
 HEADS = {"bound.sharp_broken": 3, "bound.upper_broken": 3}
 
 
@@ -40,18 +42,19 @@ def differences(old, new, jump=0.0):
         half = (a["high"] - a["low"]) / 2 if a["low"] is not None and a["high"] is not None else 0
         for part in ("value", "low", "high"):
             if (a[part] is None) != (b[part] is None) or (
-                a[part] is not None and not near(a["id"], a[part], b[part], half, jump)
+                a[part] is not None
+                and not near(a["id"], a[part], b[part], half * (RELATIVE if part == "value" else END), jump)
             ):
                 found.append(f"{name}: {part} {a[part]} is now {b[part]}")
     return found
 
 
-def near(id, a, b, half, jump):
+def near(id, a, b, slack, jump):
     if id in ROUNDING:
         return abs(b) <= ROUNDING[id]
     if isinstance(a, int) and isinstance(b, int):
         return abs(a - b) <= HEADS.get(id, 0)
-    return abs(a - b) <= RELATIVE * (abs(a) + half) + jump + 1e-9
+    return abs(a - b) <= RELATIVE * abs(a) + slack + max(jump, ONE_HEAD.get(id, 0.0)) + 1e-8
 
 
 @pytest.mark.parametrize("name", small_book.chapters())
@@ -80,8 +83,8 @@ def test_every_chapter_has_a_reference():
         ({}, False),
         ({"value": 2.0001}, False),
         ({"value": 2.001}, True),
-        ({"high": 3.0007}, False),
-        ({"high": 3.002}, True),
+        ({"high": 3.002}, False),
+        ({"high": 3.004}, True),
         ({"low": None}, True),
         ({"n": 4}, True),
         ({"meaning": "other"}, True),

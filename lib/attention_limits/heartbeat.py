@@ -29,6 +29,7 @@ class Heartbeat:
         self.say("interrupted" if interrupted else "failed" if kind else "finished")
 
     def say(self, words: str) -> None:
+        """Print a line with the notebook's name and the seconds since its start."""
         # In one piece with its end of line, so that two jobs at once do not share a line.
         print(f"{self.name}: {words} ({time.monotonic() - self._start:.0f} s)\n", end="", flush=True)
 
