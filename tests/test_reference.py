@@ -54,7 +54,7 @@ def near(id, a, b, slack, jump):
         return abs(b) <= ROUNDING[id]
     if isinstance(a, int) and isinstance(b, int):
         return abs(a - b) <= HEADS.get(id, 0)
-    return abs(a - b) <= RELATIVE * abs(a) + slack + max(jump, ONE_HEAD.get(id, 0.0)) + 1e-8
+    return abs(a - b) <= RELATIVE * abs(a) + slack + max(jump, ONE_HEAD.get(id, 0.0)) + 1e-9
 
 
 @pytest.mark.parametrize("name", small_book.chapters())

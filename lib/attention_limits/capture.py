@@ -72,13 +72,7 @@ class Capture:
     def to(self, device: torch.device | str) -> Capture:
         """The same capture with its tensors on ``device``."""
         layers = tuple(
-            replace(
-                part,
-                q=part.q.to(device),
-                k=part.k.to(device),
-                v=part.v.to(device),
-                hidden=part.hidden.to(device),
-            )
+            replace(part, **{name: getattr(part, name).to(device) for name in ("q", "k", "v", "hidden")})
             for part in self.layers
         )
         return Capture(self.ids, self.embedding.to(device), layers)

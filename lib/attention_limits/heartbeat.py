@@ -46,9 +46,11 @@ class Heartbeat:
         class Engine(NBClientEngine):
             @classmethod
             def execute_managed_notebook(cls, manager: Any, kernel_name: str, **options: Any) -> Any:
+                """Papermill's own, with every start of a cell noted."""
                 start, count = manager.cell_start, 0
 
                 def note(cell: Any, *args: Any, **more: Any) -> Any:
+                    """Set the place to this cell, unless papermill put it in, and start it."""
                     nonlocal count
                     if cell.cell_type == "code" and "injected-parameters" not in cell.metadata.get(
                         "tags", ()

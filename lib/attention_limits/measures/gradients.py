@@ -13,7 +13,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import Capture
 
-from .heads import TOLERANCE, Head, check_choice, check_positive, each_head, logit_blocks
+from .heads import TOLERANCE, Head, check_choice, check_positive, head_table, logit_blocks
 
 LOGITS = ("model", "raw")
 
@@ -70,7 +70,7 @@ def sensitivity(
             )
         ]
 
-    return pd.DataFrame([row for found in each_head(measured, capture, capture.length) for row in found])
+    return head_table(measured, capture, capture.length)
 
 
 def _block(

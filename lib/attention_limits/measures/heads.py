@@ -6,10 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 import numpy as np
+import pandas as pd
 import psutil
 import torch
 from tqdm import tqdm
@@ -95,6 +96,18 @@ def each_head(
                     begun.extend(pool.submit(work, head) for head in islice(todo, 1))
         finally:
             torch.set_num_threads(threads)
+
+
+def head_table(
+    work: Callable[[Head], Sequence[dict]],
+    capture: Capture,
+    length: int,
+    spaces: Sequence[str] = (),
+    *,
+    unit: bool = False,
+) -> pd.DataFrame:
+    """The rows that ``work`` makes of every head, in their order, as one table; arguments as of `each_head`."""
+    return pd.DataFrame(list(chain.from_iterable(each_head(work, capture, length, spaces, unit=unit))))
 
 
 def _heads(

@@ -10,7 +10,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
 
-from .heads import Head, check_choice, check_numbers, each_head
+from .heads import Head, check_choice, check_numbers, head_table
 
 
 def retrieval(
@@ -58,8 +58,7 @@ def retrieval(
                     )
         return table
 
-    found = each_head(measured, capture, capture.length, spaces, unit=unit)
-    return pd.DataFrame([row for rows in found for row in rows])
+    return head_table(measured, capture, capture.length, spaces, unit=unit)
 
 
 def _sums(

@@ -11,7 +11,7 @@ import torch
 from attention_limits import kernels
 from attention_limits.capture import Capture
 
-from .heads import TINY, TOLERANCE, Head, check_numbers, each_head, logit_blocks, working
+from .heads import TINY, TOLERANCE, Head, check_numbers, head_table, logit_blocks, working
 
 
 def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
@@ -43,7 +43,7 @@ def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
             )
         return table
 
-    return pd.DataFrame([row for found in each_head(measured, capture, lengths[-1]) for row in found])
+    return head_table(measured, capture, lengths[-1])
 
 
 def outside_extremes(

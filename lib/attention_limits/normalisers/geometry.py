@@ -9,7 +9,7 @@ import torch
 
 from attention_limits import kernels
 from attention_limits.capture import SPACES, Capture
-from attention_limits.measures.heads import Head, check_choice, check_numbers, each_head, logit_blocks
+from attention_limits.measures.heads import Head, check_choice, check_numbers, head_table, logit_blocks
 
 from .rules import Normaliser
 
@@ -53,8 +53,7 @@ def separability(
                     table.append(key | {"top_n": top_n} | named | {"rows": count})
         return table
 
-    found = each_head(measured, capture, capture.length, spaces, unit=True)
-    return pd.DataFrame([row for rows in found for row in rows])
+    return head_table(measured, capture, capture.length, spaces, unit=True)
 
 
 def _told_apart(

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 from attention_limits.capture import Capture
-from attention_limits.measures.heads import TOLERANCE, Head, check_positive, each_head, logit_blocks
+from attention_limits.measures.heads import TOLERANCE, Head, check_positive, head_table, logit_blocks
 
 from .jacobians import spectral_norms
 from .rules import Normaliser
@@ -46,7 +46,7 @@ def sensitivity(
                 table.append(key | {"temperature": temperature} | found)
         return table
 
-    return pd.DataFrame([row for found in each_head(measured, capture, capture.length) for row in found])
+    return head_table(measured, capture, capture.length)
 
 
 def _norm_values(

@@ -10,7 +10,7 @@ import torch
 
 from attention_limits.capture import Capture
 from attention_limits.kernels import columns_seen
-from attention_limits.measures.heads import TINY, TOLERANCE, Head, check_numbers, each_head, logit_blocks
+from attention_limits.measures.heads import TINY, TOLERANCE, Head, check_numbers, head_table, logit_blocks
 
 from .rules import Normaliser
 
@@ -49,7 +49,7 @@ def scaling(
             table += [key | {"length": length} | _means(rows, length) for length in lengths]
         return table
 
-    return pd.DataFrame([row for found in each_head(measured, capture, lengths[-1]) for row in found])
+    return head_table(measured, capture, lengths[-1])
 
 
 def _weight_values(
