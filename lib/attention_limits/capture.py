@@ -101,6 +101,11 @@ class Capture:
             return part.v[part.key_value_head(head)]
         raise ValueError(f"space is {space!r}; it must be one of {', '.join(SPACES)}")
 
+    def reads(self, space: str, layer: int, head: int) -> tuple[int, ...]:
+        """Which vectors a head reads under ``space``: heads with the same answer share them."""
+        own = {"embedding": (), "hidden": (layer,), "value": (layer, self.layers[layer].key_value_head(head))}
+        return own[space]
+
 
 def windows(tokenizer: Any, text: str | Content, length: int, count: int) -> torch.Tensor:
     """Cut the start of ``text`` into ``count`` consecutive windows of ``length`` tokens: (count, length) int64.

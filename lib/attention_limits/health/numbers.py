@@ -63,10 +63,8 @@ def measure(
     shared = None
     for layer, head in heads:
         part = seen.layers[layer]
-        source = seen.vectors(space, layer, head)
-        # Heads of a layer share them, or those of a key/value head.
-        if vectors is None or source.data_ptr() != shared:
-            vectors, shared = Vectors.of(source), source.data_ptr()
+        if vectors is None or seen.reads(space, layer, head) != shared:
+            vectors, shared = Vectors.of(seen.vectors(space, layer, head)), seen.reads(space, layer, head)
         visible, shorter = (r.to(vectors.x.device) for r in rows)
         logits, weights = head_weights(part, head, visible)
         # Of equal weights the lower position comes first.

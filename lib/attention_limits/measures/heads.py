@@ -117,10 +117,12 @@ def _heads(
     vectors: dict[str, torch.Tensor] = {}
     grams: dict[str, torch.Tensor] = {}
     gaps: dict[str, torch.Tensor] = {}
+    shared: dict[str, tuple[int, ...]] = {}
     for index, head in capture.heads():
         layer = capture.layers[index]
         for space in spaces:
-            if space not in vectors or _others_begin(space, layer, head):
+            if (reads := capture.reads(space, index, head)) != shared.get(space):
+                shared[space] = reads
                 vectors[space] = working(capture.vectors(space, index, head)[:length], unit)
                 # In float64, so that |x_i - x_j|^2 survives the subtraction.
                 grams[space] = vectors[space] @ vectors[space].T
@@ -139,13 +141,6 @@ def _smallest_gaps(gram: torch.Tensor) -> torch.Tensor:
         gaps.masked_fill_(torch.arange(len(gram), device=gram.device) >= rows[:, None], torch.inf)
         smallest.append(gaps.amin(dim=1))
     return torch.cat(smallest).cummin(dim=0).values.clamp(min=0)
-
-
-def _others_begin(space: str, layer: Layer, head: int) -> bool:
-    """Whether this head is the first of its layer or key/value group, and so reads other vectors than the last."""
-    if space == "value":
-        return head == 0 or layer.key_value_head(head) != layer.key_value_head(head - 1)
-    return space == "hidden" and head == 0
 
 
 def logit_blocks(

@@ -30,6 +30,7 @@ def distance_rows(
     open_ = torch.ones_like(weights)
     dots, far = torch.zeros_like(weights), torch.zeros_like(weights)
     s2, d2 = weights.new_zeros(rows), weights.new_zeros(rows)
+    supports = [visible.double(), *(s2.new_full((rows,), float(total)) for total in targets)]
     for step in range(min(sizes[-1], length - 1)):
         # A row with fewer keys than N goes on with masked columns: all weigh 0, the lowest position comes first.
         j = torch.where(step < visible, order[:, step], step)
@@ -46,8 +47,7 @@ def distance_rows(
         each = (norms - 2 * weights * dots + s2[:, None]).clamp_(min=0).sqrt_()
         d = (each * open_ * seen).sum(dim=1)
         rest, slack = (open_ * weights).sum(dim=1), (open_ * lengths).sum(dim=1)
-        for slot, target in enumerate([visible, *targets]):
-            total = torch.as_tensor(target, device=weights.device).expand(rows).double()
+        for slot, total in enumerate(supports):
             valid = (big_n < total) & (total >= visible)
             counted = open_ * (columns < total[:, None])
             d1 = (far * counted).amax(dim=1)
