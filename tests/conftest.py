@@ -5,6 +5,7 @@ Also the option that writes the book's page of bad days from the tests that are 
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import bad_days
@@ -76,7 +77,11 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Begin a list of all tests that are found, those that -k leaves out among them."""
+    """Begin a list of all tests that are found, those that -k leaves out among them.
+
+    And let Ctrl-C reach what the tests start, also where a shell runs the tests in the background, which ignores it.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stash[bad_days.COLLECTED] = []
 
 

@@ -17,7 +17,7 @@ TOP_NS = [1, 2, 5, 16]
 
 
 def plain_row(weights, x, top_n):
-    """Told-apart flags in order of weight, and r, read off the definition for unit vectors x.
+    """Told-apart flags in order of weight, r, and how many selected lie within 1e-6 of it, for unit vectors x.
 
     Squared distances are compared in exact rational arithmetic: light tokens differ by less than float64 resolves.
     """
@@ -27,7 +27,9 @@ def plain_row(weights, x, top_n):
     s = [sum(y[j][c] for j in chosen) for c in range(x.shape[1])]
     squares = [sum((a - b) ** 2 for a, b in zip(row, s, strict=True)) for row in y]
     nearest = min(squares[j] for j in rest)
-    return chosen, [squares[i] < nearest for i in chosen], float(nearest) ** 0.5
+    r = float(nearest) ** 0.5
+    near = sum(abs(float(squares[i]) ** 0.5 - r) < 1e-6 for i in chosen)
+    return chosen, [squares[i] < nearest for i in chosen], r, near
 
 
 @pytest.mark.parametrize(
@@ -50,14 +52,14 @@ def test_separability_equals_plain_loops(seen, space, support, stride):  # noqa:
                 continue
             a = np.zeros(n)
             a[:t] = weights[t - 1]
-            chosen, told, r = plain_row(a, x[:n], top_n)
+            chosen, told, r, near = plain_row(a, x[:n], top_n)
             gap = min(np.linalg.norm(x[i] - x[j]) for i in range(n) for j in range(i))
             picked = a[chosen]
             low = geometry.markov_lower_bound(picked, r, min_distance=gap) if r > 0 else 0
             sharp = geometry.markov_lower_bound_sharp(picked, r) if r > 0 else 0
             high = geometry.mcdiarmid_upper_bound(picked, r, x.shape[1])
-            expected.append([np.mean(told), r, max(low, 0), max(sharp, 0), high])
-        got = [row[name] for name in ("ratio", "r", "lower", "lower_sharp", "upper")]
+            expected.append([np.mean(told), r, max(low, 0), max(sharp, 0), high, near / top_n])
+        got = [row[name] for name in ("ratio", "r", "lower", "lower_sharp", "upper", "near")]
         np.testing.assert_allclose(got, np.mean(expected, axis=0), rtol=1e-6, atol=1e-9, err_msg=str(row))
         assert row["rows"] == len(expected)
 
@@ -75,7 +77,7 @@ def test_union_over_heads_equals_plain_sets(seen, stride):  # noqa: F811
                 weights = softmax_of_head(seen, row["layer"], row["first_head"] + place)[0][n - 1]
                 x = seen.layers[row["layer"]].hidden.double().numpy()[:n]
                 x = x / np.linalg.norm(x, axis=1, keepdims=True)
-                chosen, flags, _ = plain_row(weights, x, 5)
+                chosen, flags, *_ = plain_row(weights, x, 5)
                 sets.append(set(chosen))
                 told.append({i for i, flag in zip(chosen, flags, strict=True) if flag})
                 ratios[place].append(np.mean(flags))
@@ -99,8 +101,11 @@ def test_kernel_on_rows_that_a_model_hardly_makes(row):
     weights = kernels.softmax_rows(torch.from_numpy(logits), visible, 1.0)
     order = kernels.top_rows(weights, visible, n)
     gram, wanted = torch.from_numpy(x @ x.T), torch.arange(1, n + 1)
-    values, _ = kernels.geometry_rows(weights, visible, none, order, wanted, gram, none.double(), 3, 1)
+    values, flags = kernels.geometry_rows(
+        weights, visible, none, order, wanted, gram, none.double(), 3, n - 1
+    )
     values, weights, order = values[0].numpy(), weights.numpy(), order.numpy()
+    assert int(flags.sum()) == round(values[0, 0, n - 2] * (n - 1))
     for top_n in range(1, n):
         y = weights[0][:, None] * x
         s = y[order[0, :top_n]].sum(axis=0)
@@ -112,6 +117,44 @@ def test_kernel_on_rows_that_a_model_hardly_makes(row):
         low, high = np.mean(inner < r - 1e-7), np.mean(inner < r + 1e-7)
         assert low - 1e-12 <= values[0, 0, top_n - 1] <= high + 1e-12
     assert np.isnan(values[:, 0, n - 1]).all()
+
+
+def test_bounds_and_nearness_where_an_unselected_token_lies_close_to_s():
+    """There McDiarmid's bound is below one. Also one vector of zeros, and a row with masked tokens beside."""
+    rng, n, top_n, d, more = np.random.default_rng(5), 8, 4, 64, 3
+    weights = np.sort(rng.dirichlet(np.full(n, 4.0)))[::-1].copy()
+    x = rng.normal(size=(n, d)) / np.sqrt(d)
+    x[1] = 0.0
+    s = weights[:top_n] @ x[:top_n]
+    x[top_n] = s / weights[top_n] * 0.9
+    x[top_n + 1 :] *= 3.0  # lengths are the kernel's to read off the Gram matrix
+    visible, masked = torch.tensor([n]), torch.tensor([[0], [more]])
+    rows, gaps = torch.from_numpy(weights)[None], torch.tensor([[0.3], [0.1]]).double()
+    order, gram = kernels.top_rows(rows, visible, n + 1), torch.from_numpy(x @ x.T)
+    wanted = torch.tensor([top_n, n + 1])
+    values, _ = kernels.geometry_rows(rows, visible, masked, order, wanted, gram, gaps, d, 1)
+    y = weights[:, None] * x
+    distances = np.linalg.norm(y - s, axis=1)
+    r = distances[top_n:].min()
+    picked = weights[:top_n]
+    for kind, gap in enumerate((0.3, 0.1)):
+        expected = [
+            np.mean(distances[:top_n] < r),
+            r,
+            max(geometry.markov_lower_bound(picked, r, min_distance=gap**0.5), 0.0),
+            max(geometry.markov_lower_bound_sharp(picked, r), 0.0),
+            geometry.mcdiarmid_upper_bound(picked, r, d),
+            0.0,
+        ]
+        assert expected[4] < 0.9
+        np.testing.assert_allclose(values[kind, :, 0, 0], expected, rtol=1e-9, atol=1e-12)
+    # N = n + 1: one masked token is selected; like the other masked ones and the zero vector it lies at |s| = r.
+    assert values[0, :, 0, 1].isnan().all()
+    whole = np.linalg.norm(y - weights @ x, axis=1)
+    r = np.linalg.norm(weights @ x)
+    assert values[1, 1, 0, 1].item() == pytest.approx(r, rel=1e-12)
+    assert values[1, 0, 0, 1].item() == pytest.approx((whole < r).sum() / (n + 1))
+    assert values[1, 5, 0, 1].item() == (np.abs(whole - r) < 1e-6).sum() + 1 == 2
 
 
 def test_flags_are_those_of_one_n_and_false_where_it_is_not_wanted():
@@ -133,9 +176,10 @@ def test_one_selected_token_is_always_told_apart(seen):  # noqa: F811
     assert (found.ratio == 1).all()
 
 
-def test_readings_in_one_call_equal_one_call_each(seen):  # noqa: F811
+@pytest.mark.parametrize("supports", [["full", "causal"], ["causal", "full"]])
+def test_readings_in_one_call_equal_one_call_each(seen, supports):  # noqa: F811
     key = ["layer", "head", "space", "support", "top_n"]
-    spaces, supports = ["hidden", "value"], ["full", "causal"]
+    spaces = ["hidden", "value"]
     both, unions = measures.separability(seen, spaces=spaces, supports=supports, top_ns=TOP_NS)
     parts = [
         measures.separability(seen, spaces=[space], supports=[support], top_ns=TOP_NS)

@@ -53,6 +53,12 @@ def test_exact_extremes_are_seen_to_be_broken_when_they_are():
     assert largest > 1 / (1 + 3 * np.exp(-spread)) and smallest < 1 / (1 + 3 * np.exp(spread))
 
 
+def test_a_weight_of_zero_adds_nothing_to_the_entropy():
+    weights = torch.tensor([[0.5, 0.5, 0.0]]).double()
+    found = kernels.weight_rows(torch.zeros(1, 3).double(), weights, torch.tensor([3]))[:, 0].tolist()
+    assert found == pytest.approx([0.5, 0.5, 0.0, np.log(2), 0.0])
+
+
 @pytest.mark.parametrize("size", [1e2, 1e3, 1e6])
 def test_weights_that_underflow_break_no_bound(size):
     """Logits a thousand apart leave weights of exactly zero, whose bound is below every normal number too."""

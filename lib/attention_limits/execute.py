@@ -212,6 +212,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"\n{error}", file=sys.stderr, flush=True)
         return 1
     except KeyboardInterrupt:
+        logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # what nbclient left undone is no news
         print(
             f"\n{options.notebook} was interrupted; run it again to complete it.", file=sys.stderr, flush=True
         )
