@@ -5,6 +5,7 @@ Also the option that writes the book's page of bad days from the tests that are 
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -26,8 +27,11 @@ SLOW = [
 ]  # these begin first, the longest before all
 
 
-# A slow machine, or one that measures coverage, is no fault of an example.
-hypothesis.settings.register_profile("any machine", deadline=None)
+# A slow machine, or one that measures coverage, is no fault of an example. Whether a fault that `make mutate` put in is
+# noticed does not need the smallest example.
+every = [hypothesis.Phase.explicit, hypothesis.Phase.reuse, hypothesis.Phase.generate]
+phases = every if "MUTANT_UNDER_TEST" in os.environ else [*every, hypothesis.Phase.shrink]
+hypothesis.settings.register_profile("any machine", deadline=None, phases=phases)
 hypothesis.settings.load_profile("any machine")
 
 

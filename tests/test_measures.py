@@ -1,5 +1,6 @@
 """Measures on a captured model against plain float64 loops over heads, tokens and keys."""
 
+import itertools
 import threading
 
 import numpy as np
@@ -185,6 +186,21 @@ def walk(logits, x, wanted, totals=()):
     found = kernels.distance_rows(weights, visible, order, torch.tensor(wanted), totals, gram, weights @ gram)
     assert found.shape == (5, 1, 1 + len(totals), len(wanted))
     return weights[0].numpy(), order[0].numpy(), found[:, 0].numpy()
+
+
+NEIGHBOURS = [0.0, 0.25, float(np.nextafter(0.25, 1)), float(np.nextafter(np.nextafter(0.25, 1), 1)), 1.0]
+
+
+@pytest.mark.parametrize("count", range(1, 6))
+def test_top_rows_are_the_first_in_order_of_weight_and_place(count):
+    """Of every row of four out of five numbers, some of which differ in their last bit only."""
+    weights = torch.tensor(list(itertools.product(NEIGHBOURS, repeat=4)), dtype=torch.float64)
+    visible = torch.arange(len(weights)) % 4 + 1
+    order = kernels.top_rows(weights, visible, count)
+    assert order.dtype == torch.int64 and order.shape == (5**4, count)
+    for row, n, found in zip(weights.tolist(), visible.tolist(), order.tolist(), strict=True):
+        expected = sorted(range(n), key=lambda i: (-row[i], i))[:count]
+        assert found == expected + [-1] * (count - len(expected))
 
 
 @settings(deadline=None, max_examples=200)

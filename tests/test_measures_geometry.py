@@ -130,8 +130,8 @@ def test_bounds_and_nearness_where_an_unselected_token_lies_close_to_s():
     x[top_n + 1 :] *= 3.0  # lengths are the kernel's to read off the Gram matrix
     visible, masked = torch.tensor([n]), torch.tensor([[0], [more]])
     rows, gaps = torch.from_numpy(weights)[None], torch.tensor([[0.3], [0.1]]).double()
-    order, gram = kernels.top_rows(rows, visible, n + 1), torch.from_numpy(x @ x.T)
-    wanted = torch.tensor([top_n, n + 1])
+    order, gram = kernels.top_rows(rows, visible, n + 2), torch.from_numpy(x @ x.T)
+    wanted = torch.tensor([top_n, n + 2])
     values, _ = kernels.geometry_rows(rows, visible, masked, order, wanted, gram, gaps, d, 1)
     y = weights[:, None] * x
     distances = np.linalg.norm(y - s, axis=1)
@@ -148,13 +148,31 @@ def test_bounds_and_nearness_where_an_unselected_token_lies_close_to_s():
         ]
         assert expected[4] < 0.9
         np.testing.assert_allclose(values[kind, :, 0, 0], expected, rtol=1e-9, atol=1e-12)
-    # N = n + 1: one masked token is selected; like the other masked ones and the zero vector it lies at |s| = r.
+    # N = n + 2: two masked tokens are selected; like the other masked one and the zero vector they lie at |s| = r.
     assert values[0, :, 0, 1].isnan().all()
     whole = np.linalg.norm(y - weights @ x, axis=1)
     r = np.linalg.norm(weights @ x)
-    assert values[1, 1, 0, 1].item() == pytest.approx(r, rel=1e-12)
-    assert values[1, 0, 0, 1].item() == pytest.approx((whole < r).sum() / (n + 1))
-    assert values[1, 5, 0, 1].item() == (np.abs(whole - r) < 1e-6).sum() + 1 == 2
+    picked = np.append(weights, [0.0, 0.0])
+    expected = [
+        (whole < r).sum() / (n + 2),
+        r,
+        max(geometry.markov_lower_bound(picked, r, min_distance=0.1**0.5), 0.0),
+        max(geometry.markov_lower_bound_sharp(picked, r), 0.0),
+        geometry.mcdiarmid_upper_bound(picked, r, d),
+        (np.abs(whole - r) < 1e-6).sum() + 2,
+    ]
+    assert expected[5] == 3
+    np.testing.assert_allclose(values[1, :, 0, 1], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_bounds_where_an_unselected_token_is_s_itself():
+    weights, x = torch.tensor([[0.5, 0.25, 0.25]]).double(), torch.tensor([[1, 0], [0, 1], [2, 1]]).double()
+    visible, none = torch.tensor([3]), torch.zeros(1, 1, dtype=torch.int64)
+    order, gram, wanted = kernels.top_rows(weights, visible, 2), x @ x.T, torch.tensor([2])
+    values, _ = kernels.geometry_rows(weights, visible, none, order, wanted, gram, none.double(), 2, 1)
+    high = geometry.mcdiarmid_upper_bound(np.array([0.5, 0.25]), 0.0, 2)
+    assert values[0, :, 0, 0].tolist() == pytest.approx([0.0, 0.0, 0.0, 0.0, high, 0.0])
+    assert high < 1
 
 
 def test_flags_are_those_of_one_n_and_false_where_it_is_not_wanted():
