@@ -259,6 +259,35 @@ def test_masked_columns_weigh_nothing_but_count(row, more, top_ns):
             np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(x_full).max())
 
 
+def test_one_n_alone_is_that_n_of_the_walk_over_all():
+    """Whichever of the tokens are taken in several at a time, and whichever are only passed by."""
+    rng, length = np.random.default_rng(4), 24
+    visible, gram = torch.arange(3, 21), torch.from_numpy((x := rng.normal(size=(length, 3))) @ x.T)
+    weights = kernels.softmax_rows(torch.from_numpy(rng.normal(size=(18, length))), visible, 1.0)
+    totals, sizes = torch.tensor([length - 2, length]), list(range(1, length))
+    order = kernels.top_rows(weights, visible, sizes[-1])
+
+    def walked(wanted):
+        given = (weights, visible, order, torch.tensor(wanted), totals, gram, weights @ gram)
+        return kernels.distance_rows(*given).numpy()
+
+    whole = walked(sizes)
+    for place, size in enumerate(sizes):
+        np.testing.assert_allclose(walked([size])[..., 0], whole[..., place], rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e25])
+def test_vectors_of_any_length_are_measured_as_well(size):
+    rng = np.random.default_rng(6)
+    logits, x = rng.normal(size=(1, 9)), rng.normal(size=(9, 3))
+    plain, scaled = (walk(logits, vectors, [1, 4, 6], [9])[2] for vectors in (x, size * x))
+    np.testing.assert_allclose(scaled / size, plain, rtol=1e-6)
+
+
+def test_vectors_of_zeros_lie_nowhere_else():
+    assert (walk(np.array([[0.5, 0.0, 2.0]]), np.zeros((3, 2)), [1, 2], [3])[2] == 0).all()
+
+
 def test_a_support_without_an_unselected_token_or_below_the_row_has_no_numbers():
     logits, x = np.array([[0.3, -0.2, 1.0, 0.1]]), np.random.default_rng(0).normal(size=(4, 3))
     _, _, found = walk(logits, x, wanted=[2, 4], totals=[3, 4])
