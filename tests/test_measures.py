@@ -188,6 +188,13 @@ def walk(logits, x, wanted, totals=()):
     return weights[0].numpy(), order[0].numpy(), found[:, 0].numpy()
 
 
+def test_no_visible_weight_is_below_the_documented_floor():
+    weights = kernels.softmax_rows(
+        torch.tensor([[0.0, -2000.0, -600.0, 9.0]]).double(), torch.tensor([3]), 1.0
+    )
+    assert weights[0].tolist() == pytest.approx([1.0, np.exp(-690), np.exp(-600), 0.0], rel=1e-12)
+
+
 NEIGHBOURS = [0.0, 0.25, float(np.nextafter(0.25, 1)), float(np.nextafter(np.nextafter(0.25, 1), 1)), 1.0]
 
 
