@@ -49,7 +49,7 @@ help: ## say what there is
 	@echo "make test    run the tests (ARGS=for-pytest)"
 	@echo "make check   lint, format and type checks alone, of the notebooks' cells too"
 	@echo "make coverage  the tests with branch coverage of the library; fails below 95 %"
-	@echo "make mutate  small faults put into bounds and kernels, one at a time: which do the tests miss? (an hour)"
+	@echo "make mutate  small faults put into bounds and kernels, one at a time: which do the tests miss? (hours)"
 	@echo "make audit   known faults of the locked packages (asks the package index)"
 	@echo "make bench   time the paper's algorithms here (ARGS='--long 8192': memory at a long context too)"
 	@echo "make lock    bring requirements.lock up to date with pyproject.toml"
@@ -58,7 +58,7 @@ help: ## say what there is
 
 book: $(STAMP)
 	@$(PY) -m snakemake $(WHERE) $(ARGS)
-	@echo "The book's first page: $$(cd "$$ATTENTION_LIMITS_OUT" && pwd)/html/index.html"
+	@page="$$(cd "$$ATTENTION_LIMITS_OUT" && pwd)/html/index.html"; [ ! -e "$$page" ] || echo "The book's first page: $$page"
 
 rerun: export ATTENTION_LIMITS_NAME := $(value NAME)
 rerun: $(STAMP)
@@ -66,7 +66,8 @@ rerun: $(STAMP)
 	  echo "Give the run a label of its own: make rerun TEXT=my-text.txt NAME=mine" >&2; exit 1; }
 	@$(PY) -m snakemake $(WHERE) $(ARGS)
 	@html="$$(cd "$$ATTENTION_LIMITS_OUT/$$ATTENTION_LIMITS_NAME" && pwd)/html"; \
-	echo "The book's first page: $$html/index.html"; echo "The comparison:        $$html/notebooks/comparison.html"
+	[ ! -e "$$html/index.html" ] || { \
+	  echo "The book's first page: $$html/index.html"; echo "The comparison:        $$html/notebooks/comparison.html"; }
 
 sweep: $(STAMP)
 	@$(PY) -m snakemake sweep $(WHERE) --keep-going $(ARGS)

@@ -213,6 +213,14 @@ def explicit(kind, label=None):
     return DECIDED[kind][asked]
 
 
+def check_size(chapter, text, tokens):
+    """Raise ParameterError for a text by path that is surely too short for the chapter, or none."""
+    try:
+        sources.check_size(text, tokens)
+    except sources.SourceError as error:
+        raise ParameterError(f"{chapter}: {error}") from None
+
+
 def check_parameters():
     """Every value of every chapter that this run executes, before anything starts: those of the book, or of its cells."""
     need = {}
@@ -221,19 +229,16 @@ def check_parameters():
         chosen = {key: value for key, value in chosen.items() if key in DECLARED[name]}
         check(name, DECLARED[name], chosen)
         need[name] = tokens(DECLARED[name] | chosen) if "text" in DECLARED[name] else 0
-    files = sources.text_files(explicit("text")[0]) if need else []
-    size, most = sum(path.stat().st_size for path in files), max(need, key=need.get, default="")
-    if files and size < need[most]:
-        # A token is a byte at least. What is short only when counted in tokens is said by the chapter.
-        raise ParameterError(
-            f"{most}: the text has {size:,} bytes, but {need[most]:,} tokens of it are read. Give a longer text, or ask for"
-            " less as the README says under \"Your own text\"."
-        )
+    if need:
+        most = max(need, key=need.get)
+        check_size(most, explicit("text")[0], need[most])
     for label in CELLS:
         for name in SWEPT:
             chosen = {kind: explicit(kind, label)[0] for kind in own_sources(name)}
+            values = cell_settings(name, label) | chosen
             try:
-                check(name, DECLARED[name], cell_settings(name, label) | chosen)
+                check(name, DECLARED[name], values)
+                check_size(name, explicit("text", label)[0], tokens(DECLARED[name] | values))
             except ParameterError as error:
                 raise ParameterError(f"{config['sweep']}: the row {label}: {error}") from None
 

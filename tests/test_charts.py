@@ -83,6 +83,11 @@ def test_no_text_breaks_out_of_the_page(text):
     assert table["rows"] == [[text, 1]]
 
 
+def test_a_tidy_table_has_no_empty_columns_and_dashes_for_what_is_missing():
+    table = pd.DataFrame({"a": [1.23456, np.nan], "b": [np.nan, np.nan], "c": [2, 3]})
+    assert charts.tidy(table).to_dict("list") == {"a": [1.235, "–"], "c": [2, 3]}
+
+
 def test_the_figure_holds_anchor_caption_alt_and_room():
     figure = plain(caption=HOSTILE, alt=HOSTILE)
     page = Page(figure.to_html())

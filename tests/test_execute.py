@@ -147,10 +147,17 @@ def test_a_wrong_parameter_is_said_before_a_kernel_starts(tmp_path, capfd, no_ke
         ("text=none.txt", "There is no text file 'none.txt'"),
         ("model=./none", "The model './none': no such folder."),
         ("text=a.txt:", "In the list of texts 'a.txt:' a path is empty."),
+        ("text=short.txt", "the text has 17 bytes, but 18 tokens of it are read. Give a longer text"),
+        ("text=binary.txt", "'binary.txt' is not a text file: byte 0 is zero."),
     ],
 )
-def test_a_path_that_is_not_there_is_said_before_a_kernel_starts(tmp_path, capfd, no_kernel, given, said):
-    path = write_notebook(tmp_path / "a.md", "model = 'auto'\ntext = 'auto'", "pass")
+def test_a_path_that_will_not_do_is_said_before_a_kernel_starts(
+    tmp_path, capfd, no_kernel, monkeypatch, given, said
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "short.txt").write_text("x" * 17, encoding="utf-8")
+    (tmp_path / "binary.txt").write_bytes(b"\0\1\xff" * 4)
+    path = write_notebook(tmp_path / "a.md", "model = 'auto'\ntext = 'auto'\nlength = 18", "pass")
     assert execute.main([str(path), str(tmp_path / "a.ipynb"), "--parameters", given]) == 1
     assert capfd.readouterr().err.startswith(f"\n{said}")
 

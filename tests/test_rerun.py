@@ -142,7 +142,10 @@ def test_a_changed_verdict_and_a_moved_number_are_marked(tmp_path, reference):
     assert moved and {d for pair in moved for d in pair.differences} == {7}
     assert {render.difference(pair) for pair in moved} == {"+7 **rule turned**"}
     said = render.setting(own, reference, "mine")
-    assert "The model is the same in both: a difference comes from the text." in said
+    assert (
+        "The model is the same in both: where the parameters are too, a difference comes from the text."
+        in said
+    )
     assert r"a\_b\.txt" in said and "a_b.txt" not in said  # literal in Markdown
 
 

@@ -61,6 +61,7 @@ def test_the_straight_line_rule_means_the_powers_that_it_says():
 def test_a_close_call_is_an_interval_across_a_threshold():
     rule = scorecard.RULES["0.70 to 0.85"]
     assert rule.close(0.84, 0.80, 0.86) and rule.close(0.86, 0.85, 0.9)
+    assert rule.close(0.9, 0.6, 1.0) and rule.close(0.6, 0.5, 0.95)  # from one side of the range to the other
     assert (
         not rule.close(0.8, 0.75, 0.85)
         and not rule.close(0.9, 0.87, 0.93)
@@ -347,6 +348,12 @@ def test_all_evidence_exists():
     for claim in scorecard.CLAIMS:
         assert set(claim.evidence) <= known
         assert {use.record for use in claim.uses} <= known
+        links = [render.link(label) for label in claim.evidence]
+        assert len({link.partition("](")[0] for link in links}) == len(links)  # no two with the same words
+    assert (
+        render.link("fig-algorithm-1-mean-distance")
+        == "[Algorithm 1, mean distance](#fig-algorithm-1-mean-distance)"
+    )
 
 
 def test_a_block_shows_rule_numbers_and_readings():

@@ -366,10 +366,15 @@ def test_one_failure_stops_no_other_and_an_interrupted_sweep_resumes(tmp_path):
             "size is no chapter that a sweep can run. These are: reach.",
         ),
         (["sweep=none.csv", "chapters=[reach]"], "The table 'none.csv' cannot be read"),
+        (
+            ["sweep=long.csv", "chapters=[reach]"],
+            "long.csv: the row one: reach: the text has 8,400 bytes, but 9,999 tokens of it are read.",
+        ),
     ],
 )
 def test_a_wrong_sweep_is_refused_before_anything_runs(tmp_path, config, words):
     folder = toy(tmp_path / "toy")
+    (folder / "long.csv").write_text("label,model,text,length\none,,,9999\n", encoding="utf-8")
     status, said = sweep_here(folder, "model=a model", "text=a text.txt", *config)
     assert (status, words in said) == (1, True), said
     assert "Traceback" not in said

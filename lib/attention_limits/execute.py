@@ -19,7 +19,7 @@ from typing import Any
 
 from attention_limits import heartbeat
 from attention_limits import parameters as rules
-from attention_limits.sources import SourceError, check_local_model, text_files
+from attention_limits.sources import SourceError, check_local_model, check_size
 
 PARAMETERS_TAG = "parameters"
 TRACEBACK_LINES = 12
@@ -114,11 +114,14 @@ def _execute(notebook: Path, output: Path, parameters: dict[str, Any], name: str
 
 
 def _check_paths(values: dict[str, Any]) -> None:
-    """Raise SourceError for a model or text given by path that is not there; names are left to the notebook."""
+    """Raise SourceError for a model or text given by path that is not there, and for a text that is too short.
+
+    Names are left to the notebook.
+    """
     if "model" in values:
         check_local_model(values["model"])
     if values.get("text", "auto") != "auto":
-        text_files(values["text"])
+        check_size(values["text"], rules.tokens(values))
 
 
 def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], name: str) -> Any:

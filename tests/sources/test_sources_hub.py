@@ -151,6 +151,8 @@ def test_pickles_and_remote_code_are_refused(server, tiny):
 def test_unknown_and_impossible_names(server):
     with pytest.raises(sources.SourceError, match=r"no open model 'nobody/nothing' at revision 'main'.*404"):
         sources.fetch_model("nobody/nothing")
+    with pytest.raises(sources.SourceError, match=r"Did you mean gpt2\?"):
+        sources.fetch_model("gpt-2")
     with pytest.raises(sources.SourceError, match="no model name"):
         sources.fetch_model("double--dash")
     assert not any("double" in line for line in server.asked)

@@ -8,7 +8,7 @@ chart is decided, so a chart names no colour itself.
 
 from .boxes import boxes
 from .explorers import curves, head_explorer
-from .figures import MAX_ROWS, THEMES, VEGALITE_MIME, Figure, figure, number
+from .figures import MAX_ROWS, THEMES, VEGALITE_MIME, Figure, figure, number, tidy
 
 __all__ = [
     "MAX_ROWS",
@@ -20,4 +20,5 @@ __all__ = [
     "figure",
     "head_explorer",
     "number",
+    "tidy",
 ]

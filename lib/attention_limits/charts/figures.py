@@ -12,6 +12,7 @@ from importlib import resources
 from typing import Any
 
 import altair
+import pandas
 
 THEMES: dict[str, Any] = json.loads(
     resources.files("attention_limits").joinpath("static/themes.json").read_text("utf-8")
@@ -96,6 +97,12 @@ def number(value: float, digits: int = 3) -> str:
     if value and not -4 <= power < 6:
         return f"{mantissa} × 10{str(power).translate(_SUPERSCRIPTS)}".replace("-", "−")
     return f"{round(float(value), digits - 1 - power):,.{max(0, digits - 1 - power)}f}".replace("-", "−")
+
+
+def tidy(table: pandas.DataFrame, digits: int = 3) -> pandas.DataFrame:
+    """``table`` for reading: rounded, without columns that hold nothing, and with a dash where a number is missing."""
+    kept = table.dropna(axis=1, how="all").round(digits)
+    return kept.astype(object).where(kept.notna(), "–")
 
 
 def _spec(chart: altair.TopLevelMixin, name: str) -> dict[str, Any]:

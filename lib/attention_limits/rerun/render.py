@@ -29,10 +29,11 @@ def setting(own: Run, reference: Run, label: str) -> str:
         for run in (own, reference)
     ]
     other = [kind for kind in KINDS if own.sources[kind]["sha256"] != reference.sources[kind]["sha256"]]
+    same = "where the parameters are too, a difference comes from"
     reason = {
-        (): "Model and text are the same in both, byte for byte: any difference would come from the machine.",
-        ("text",): "The model is the same in both: a difference comes from the text.",
-        ("model",): "The text is the same in both: a difference comes from the model.",
+        (): f"Model and text are the same in both, byte for byte: {same} the machine.",
+        ("text",): f"The model is the same in both: {same} the text.",
+        ("model",): f"The text is the same in both: {same} the model.",
         KINDS: "Model and text both differ: no difference can be put down to one of them alone.",
     }
     return f"This book, labelled *{escape(label)}*: {names[0]}. The reference: {names[1]}. {reason[tuple(other)]}"
@@ -67,10 +68,10 @@ def counts(judged: Sequence[Judged]) -> str:
     changed = [both.claim.id for both in compared if both.other_verdict]
     left = len(judged) - len(compared)
     return (
-        f"Of {len(compared)} claims that compare, {len(changed)} changed the verdict"
+        f"Of {len(compared)} claim{'s' * (len(compared) != 1)} that can be compared, {len(changed)} changed the verdict"
         + (f": {', '.join(changed)}" if changed else "")
         + "."
-        + (f" {left} of all {len(judged)} do not compare." if left else "")
+        + (f" {left} of all {len(judged)} cannot be compared." if left else "")
     )
 
 

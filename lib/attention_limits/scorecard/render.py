@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -62,8 +63,12 @@ def block(finding: Finding) -> str:
 
 
 def link(label: str) -> str:
-    """A reference to a figure or to a numbered statement."""
-    return f"[](#{label})" if label.startswith("fig-") else f"{{prf:ref}}`{label}`"
+    """A reference to a figure, by chapter and name (every chapter has a Figure 1), or to a numbered statement."""
+    figure = re.fullmatch(r"fig-([a-z]+(?:-\d)?)-(.+)", label)
+    if not figure:
+        return f"{{prf:ref}}`{label}`"
+    chapter, name = (part.replace("-", " ") for part in figure.groups())
+    return f"[{chapter.capitalize()}, {name}](#{label})"
 
 
 def _readings(finding: Finding) -> list[str]:

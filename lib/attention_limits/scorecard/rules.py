@@ -39,8 +39,14 @@ class Rule:
         return self.low <= value <= self.high
 
     def close(self, value: float, low: float | None, high: float | None) -> bool:
-        """Whether an end of the interval would be judged otherwise than ``value``: a close call."""
-        return any(end is not None and self.met(end) != self.met(value) for end in (low, high))
+        """Whether some number between the interval's ends would be judged otherwise than ``value``: a close call.
+
+        An end that is None counts as ``value``.
+        """
+        low, high = (value if end is None else end for end in (low, high))
+        if self.met(value):
+            return not (self.met(low) and self.met(high))
+        return low <= self.high and high >= self.low
 
     def words(self) -> str:
         """The range as a reader sees it: "0", "at least 0.995", "0.7 to 0.85"."""

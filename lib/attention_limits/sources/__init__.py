@@ -19,7 +19,7 @@ from attention_limits.sources.models import (
 )
 from attention_limits.sources.paths import STANDARD_INPUT, text_files, text_state
 from attention_limits.sources.standard_input import keep_standard_input
-from attention_limits.sources.texts import Text, load_text
+from attention_limits.sources.texts import Text, check_size, load_text
 
 __all__ = [
     "DEVICES",
@@ -29,6 +29,7 @@ __all__ = [
     "SourceError",
     "Text",
     "check_local_model",
+    "check_size",
     "context_length",
     "decide",
     "fetch_model",

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
+from attention_limits.parameters import nearest
 from attention_limits.sources.base import SourceError, one_at_a_time, say, sha256_file
 from attention_limits.sources.folders import has_tokenizer, weight_files
 from attention_limits.sources.reach import Answer, probe
@@ -147,12 +148,13 @@ def _require_hub(name: str, model: HubModel, broken: list[Path]) -> None:
     if answer.status in (401, 403, 404):
         raise SourceError(
             f"There is no folder {name!r} here, and {host()} has no open model {model.repository!r} at "
-            f"revision {model.revision!r} ({answer.reason}). Check the spelling, or log in if the model is "
-            "private."
+            f"revision {model.revision!r} ({answer.reason}).{nearest(name, MODELS)} Check the spelling, or log in if "
+            "the model is private."
         )
     state = f"damaged in the cache ({', '.join(p.name for p in broken)})" if broken else "not in the cache"
     raise SourceError(
-        f"The model {name!r} is {state}, and {host()} could not be reached to download it ({answer.reason}). "
+        f"The model {name!r} is {state}, and {host()} could not be reached to download it ({answer.reason})."
+        f"{'' if name in MODELS else nearest(name.lower(), MODELS)} "
         "Connect to the network and run again, give the path of a local model folder, or choose the embedded "
         "model 'smollm2-135m' (MODEL=smollm2-135m, or MODEL=auto to take it only when the paper's model "
         "cannot be had)."

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
+from attention_limits.parameters import nearest
 from attention_limits.sources.base import SourceError
 from attention_limits.sources.registry import TEXTS
 
@@ -110,8 +111,8 @@ def _stat(part: str, path: Path) -> os.stat_result:
     except FileNotFoundError:
         known = ", ".join(sorted(TEXTS))
         raise SourceError(
-            f"There is no text file {shown(part)}, and it is none of the named texts ({known}, auto). "
-            "A relative path counts from the folder the command runs in."
+            f"There is no text file {shown(part)}, and it is none of the named texts ({known}, auto)."
+            f"{nearest(part, TEXTS)} A relative path counts from the folder the command runs in."
             + (" A named text cannot be joined with others." if part in TEXTS else "")
         ) from None
     except (OSError, ValueError) as error:  # ValueError: a zero byte in the name

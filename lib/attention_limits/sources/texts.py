@@ -62,6 +62,22 @@ def load_text(requested: str) -> Text:
     return Text(text.content, text.provenance.asked(requested, notice))
 
 
+def check_size(requested: str, tokens: int) -> None:
+    """Raise SourceError where the files of a text given by path have fewer bytes than ``tokens``.
+
+    A token is a byte at least. What is short only when counted in tokens is said where it is read. Of files that are no
+    text that is said instead.
+    """
+    files = text_files(requested)
+    size = sum(path.stat().st_size for path in files)
+    if files and size < tokens:
+        _file_text(requested)
+        raise SourceError(
+            f"the text has {size:,} bytes, but {tokens:,} tokens of it are read. Give a longer text, or ask for less "
+            'as the README says under "Your own text".'
+        )
+
+
 def is_cached(name: str) -> bool:
     """Say whether a named text lies whole in the cache."""
     return not entry_fault(cache_folder() / name)
