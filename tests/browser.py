@@ -185,13 +185,6 @@ LOOK = r"""
 () => {
   const shown = (e) => e && e.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true });
   const parse = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
-  const background = (element) => {
-    for (let e = element; e; e = e.parentElement) {
-      const c = parse(getComputedStyle(e).backgroundColor);
-      if (c.length === 3 || c[3] > 0.99) return c;
-    }
-    return [255, 255, 255];
-  };
   const light = (c) => {
     const linear = (v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
     const [r, g, b] = c.slice(0, 3).map((v) => linear(v / 255));
@@ -201,6 +194,11 @@ LOOK = r"""
   const over = (colour, behind) => {
     const alpha = colour[3] ?? 1;
     return colour.slice(0, 3).map((v, i) => alpha * v + (1 - alpha) * behind[i]);
+  };
+  const background = (e) => {
+    if (!e) return [255, 255, 255];
+    const own = parse(getComputedStyle(e).backgroundColor);
+    return own.length === 3 ? own : over(own, background(e.parentElement)); // a tint lies on what is behind it
   };
   const before = window.heightsBefore ?? []; // without scripts nothing was noted
   const growth = Math.max(0, ...before.map((h, i) => Math.abs(window.figureHeights()[i] - h)));

@@ -9,9 +9,13 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import altair as alt
 import browser as looks
 import pandas as pd
+import pydata_sphinx_theme
 import pytest
+import sphinx_proof
+from attention_limits import api, charts
 from attention_limits import book as extension
 from sample_book import INDEX, SOURCE, build, heads, write_sample
 from sphinx.errors import ExtensionError
@@ -454,6 +458,125 @@ def test_twice_the_size_loses_nothing(browser, sample, name, way):
         )
         assert cut == []
         assert report.console == []
+
+
+# --- single rules of the look, on pages without a build -------------------------------------------------------------
+STATIC = Path(extension.__file__).parent / "static"
+_THEME = (
+    Path(pydata_sphinx_theme.__file__).parent
+    / "theme/pydata_sphinx_theme/static/styles/pydata-sphinx-theme.css"
+)
+_PROOF = Path(sphinx_proof.__file__).parent / "_static" / "proof.css"
+STYLES = [_THEME, _PROOF, STATIC / "figures.css", STATIC / "page.css"]
+
+
+def styled(folder: Path, body: str, *, dark: bool = False) -> Path:
+    """A page with ``body`` in the styles of the book."""
+    links = "".join(f'<link rel="stylesheet" href="{path.as_uri()}">' for path in STYLES)
+    path = folder / "page.html"
+    path.write_text(
+        f'<!doctype html><html lang="en" data-theme="{"dark" if dark else "light"}"><head><meta charset="utf-8">'
+        f'{links}</head><body><main class="bd-article" style="width: 100%">{body}</main></body></html>'
+    )
+    return path
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_links_in_statements_and_the_word_searched_for_can_be_read(browser, tmp_path, dark):
+    kinds = ("theorem", "lemma", "definition", "corollary", "proposition", "assumption", "remark", "example")
+    boxes = "".join(f'<div class="proof {kind} admonition"><a href="#">{kind}</a></div>' for kind in kinds)
+    found = '<a href="#"><span class="highlighted">Theorem</span></a>'
+    report = looks.open_page(browser, styled(tmp_path, boxes + found, dark=dark))
+    assert report.faint == []
+
+
+def test_the_magnifier_is_beside_what_is_typed(browser, tmp_path):
+    form = (
+        '<form class="bd-search d-flex"><i class="fa-solid fa-magnifying-glass" style="width: 1em"></i>'
+        '<input type="search" class="form-control"></form>'
+    )
+    with looks.opened(browser, styled(tmp_path, form)) as (page, _):
+        icon = page.locator("i").bounding_box()
+        padding = page.locator("input").evaluate("e => parseFloat(getComputedStyle(e).paddingLeft)")
+        assert page.locator("input").bounding_box()["x"] + padding > icon["x"] + icon["width"]
+
+
+def test_long_names_in_code_wrap_on_a_telephone(browser, tmp_path):
+    name = "attention_limits.statistics.a_function_with_a_long_name()"
+    rule = "<style>span.pre { white-space: nowrap }</style>"  # as Sphinx's basic.css has it
+    with looks.opened(
+        browser, styled(tmp_path, f'{rule}<code><span class="pre">{name}</span></code>'), width=375
+    ) as (page, _):
+        page.add_style_tag(content=(STATIC / "page.css").read_text())
+        assert page.evaluate(looks.LOOK)["overflow"] == 0
+
+
+HEALTH = (
+    "layer head verdict watch sharp entropy entropy_share support first ratio jacobian crossover largest logit_sd "
+    "mass90 mass90_half critical_n"
+)
+TIGHTNESS = (
+    "- space support tightness expected_over_d tightness_low expected_over_d_low tightness_high "
+    "expected_over_d_high"
+)
+
+
+@pytest.mark.parametrize("names", [TIGHTNESS, HEALTH], ids=["tightness", "health"])
+def test_wide_tables_fit_on_paper(browser, tmp_path, names):
+    words = {"space": "embedding", "verdict": "saturated", "first": "0.000915"}
+    table = pd.DataFrame([{name: words.get(name, "0.0111") for name in names.split()}] * 3)
+    body = extension.breakable_headings(table.to_html(index=False))
+    with looks.opened(browser, styled(tmp_path, body), width=640) as (page, _):
+        page.emulate_media(media="print")
+        table = page.locator("table")
+        assert table.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+        assert table.bounding_box()["width"] <= 640
+
+
+def test_a_list_has_the_columns_that_its_longest_option_needs():
+    options = ["top N", "a" * 25, "a sentence of some thirty letters"]
+    params = [
+        alt.param(name=f"pick_{name}", value=values[0], bind=alt.binding_select(options=values, name=name))
+        for name, values in (("layer", list(range(30))), ("number", options), ("long", ["b" * 60]))
+    ]
+    chart = alt.Chart(pd.DataFrame({"a": [1]})).mark_point().encode(x="a:Q").add_params(*params)
+    made = charts.figure(chart, name="fig-a-b", caption="It is.", alt="A point.").to_html()
+    spans = json.loads(re.search(r'class="al-spec">(.*?)</script>', made)[1])["spans"]
+    assert spans == {"pick_layer": [1, 1], "pick_number": [2, 3], "pick_long": [3, 3]}
+    assert "--rows:2;--narrow-rows:3" in made  # 1 + 2, 3; and 1, 3, 3
+
+
+RANKED = [
+    ("theorem 2", "Theorem 4.1 (Theorem 2, lower bound (re-derived))", "Assumption 4.2 (Separation)"),
+    ("Theorem 2", '<span class="section-number">4. </span>Geometry: Theorem 2', "Lemma 4.2 (A floor)"),
+    ("Theorem 4.1", "Theorem 4.1 (Theorem 2, lower bound)", "Theorem 4.10 (Another)"),
+    ("Theorem 1", "16. Scorecard > C3: the bound of Theorem 1", "Assumption 4.1 (Independent directions)"),
+    ("theorem 4", "Theorem 4", "Theorem 4.1 (Theorem 2)"),
+    ("box_numbers", "attention_limits.statistics.box_numbers", "21.14. single modules"),
+    ("attention", "Why softmax attention loses focus", "attention_limits.theory.rows"),
+    ("statistics.box_numbers", "attention_limits.statistics.box_numbers", "attention_limits.statistics"),
+]
+
+
+@pytest.mark.parametrize(("query", "first", "later"), RANKED)
+def test_what_has_the_whole_query_in_its_name_comes_first_in_the_search(browser, query, first, later):
+    page = browser.new_page()
+    page.add_script_tag(path=STATIC / "search.js")
+    score = "([title, score, query]) => Scorer.score(['page', title, '', null, score, 'file'], query)"
+    assert page.evaluate(score, [first, 2, query]) > page.evaluate(score, [later, 26, query])
+    assert page.evaluate(score, [first, 2, ""]) == page.evaluate(score, [first, 2, "…"]) == 2
+    page.close()
+
+
+def test_a_fold_of_the_side_bar_has_a_name():
+    fold = '<a class="current reference internal" href="#">21. API</a><details open="open"><summary><span>'
+    assert 'aria-label="Pages below 21. API"><span>' in extension.named_folds(fold)
+
+
+def test_the_signature_of_a_dataclass_is_python():
+    signature = "(a: ~typing.Any, b: dict[str, str] = <factory>)"
+    assert api.readable(signature, "None") == ("(a: ~typing.Any, b: dict[str, str] = ...)", "None")
+    assert api.readable(None, None) == (None, None)
 
 
 def tags(page: Path) -> dict[str, str]:

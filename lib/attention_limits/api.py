@@ -112,6 +112,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         "autodoc-process-docstring",
         lambda app, what, name, obj, options, lines: make_readable(lines, stated.get(name, [])),
     )
+    app.connect("autodoc-process-signature", lambda app, what, name, obj, options, *found: readable(*found))
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -126,6 +127,11 @@ def uses(source: Path) -> dict[str, list[str]]:
                 role = "eq" if statement.kind == "equation" else "prf:ref"
                 found[name].append(f":{role}:`{statement.label}`")
     return found
+
+
+def readable(signature: str | None, returned: str | None) -> tuple[str | None, str | None]:
+    """A signature that Sphinx can read: ``<factory>`` of a dataclass is no Python, and leaves it all as raw text."""
+    return signature and signature.replace("<factory>", "..."), returned
 
 
 def make_readable(lines: list[str], stated: list[str]) -> None:

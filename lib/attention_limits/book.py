@@ -5,7 +5,7 @@
 - ``<figure id="fig-...">`` of :mod:`attention_limits.charts` becomes "Figure k" of its page and a target of
   ``[](#fig-...)`` from any page. Its data also lie in the build as CSV files, for readers without scripts.
 - Figures and statements (theorems, lemmas, ...) have a link to themselves, and the search knows the statements
-  by number and name.
+  by number and name. What has the whole query in its own name comes first in the search (static/search.js).
 - Notices in ``sources.json`` of the source folder (a fallback model or text was taken) head every page.
 - Where the environment variable ATTENTION_LIMITS_SITE names the address that the book is published at, pages have
   a canonical link and a picture for previews, and there is a sitemap. Otherwise no page knows an address.
@@ -52,6 +52,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.setup_extension("sphinx_sitemap")
     app.connect("config-inited", show_notices)
     app.connect("config-inited", tell_site)
+    app.connect("config-inited", set_scorer)
     app.connect("builder-inited", write_static_files)
     app.connect("doctree-read", number_figures)
     app.connect("doctree-read", name_statements)
@@ -90,6 +91,11 @@ def show_notices(app: Sphinx, config: Any) -> None:
         config.html_theme_options["announcement"] = "".join(
             f"<p>{html.escape(notice)}</p>" for notice in found
         )
+
+
+def set_scorer(app: Sphinx, config: Any) -> None:
+    """Give the search its order of results."""
+    config.html_search_scorer = str(resources.files(__package__).joinpath("static", "search.js"))
 
 
 def write_static_files(app: Sphinx) -> None:
@@ -173,7 +179,20 @@ def finish_body(app: Sphinx, pagename: str, templatename: str, context: dict, do
         return context["pathto"](path, 1)
 
     body = markup.with_room(markup.with_lines(markup.with_links(context["body"])))
-    context["body"] = markup.with_data(body, save)
+    context["body"] = breakable_headings(markup.with_data(body, save))
+
+
+def breakable_headings(body: str) -> str:
+    """``body`` with the headings of tables free to break after an underscore, as paper needs it."""
+    return re.sub(
+        r"(<th\b[^>]*>)([^<]*)(?=</th>)", lambda found: found[1] + found[2].replace("_", "_<wbr>"), body
+    )
+
+
+def named_folds(page: str) -> str:
+    """``page`` with a name for each button that folds a list of the side bar; the theme gives it none."""
+    fold = r'(<a class="[^"]*\binternal\b[^"]*" href="[^"]*">([^<]*)</a><details[^>]*>)<summary>'
+    return re.sub(fold, r'\1<summary aria-label="Pages below \2">', page)
 
 
 def site() -> str:
@@ -239,7 +258,7 @@ def finish_files(app: Sphinx, error: Exception | None) -> None:
         text = text.replace(
             'localStorage.getItem("theme") || "auto"', f'localStorage.getItem("theme") || ({preferred})'
         )
-        page.write_text(text, encoding="utf-8")
+        page.write_text(named_folds(text), encoding="utf-8")
     for script in Path(app.outdir, "_static", "scripts").glob("fontawesome.js*"):
         script.unlink()
 

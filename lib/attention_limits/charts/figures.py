@@ -23,6 +23,7 @@ _DIGITS = 5  # significant digits kept in a page; far below what a reader can se
 # One dash more than the themes have colours, so that no two lines share both, and legend entries long enough for them.
 _DASHES = [[1, 0], [8, 3], [2, 3], [9, 3, 2, 3], [5, 5], [14, 4], [5, 2, 2, 2, 2, 2], [3, 8]]
 _DASH_LEGEND = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2.5, "clipHeight": 14}
+_COLUMNS, _GAP = (176, 104), 16  # px of the columns for lists: in a figure of 560 px, and on a telephone
 _TOLD_BY_LEGEND = ("color", "fill", "stroke", "strokeDash", "shape", "size", "opacity")
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -42,11 +43,13 @@ class Figure:
         content = {
             "spec": {key: part for key, part in self.spec.items() if key != "datasets"},
             "tables": {key: _columns(rows) for key, rows in tables.items()},
+            "spans": (spans := _spans(self.spec)),
         }
+        rows, narrow_rows = (_rows([pair[i] for pair in spans.values()]) for i in (0, 1))
         wide, narrow = _heights(self.spec, tables)
         return (
             f'<figure id="{self.name}" class="al-figure" style="--wide:{wide}px;--narrow:{narrow}px">\n'
-            f'<div class="al-controls" style="--rows:{math.ceil(_controls(self.spec) / 3)}"></div>\n'
+            f'<div class="al-controls" style="--rows:{rows};--narrow-rows:{narrow_rows}"></div>\n'
             f'<div class="al-view" role="img" aria-label="{html.escape(self.alt)}">'
             f'<p class="al-wait">Drawn by the scripts of the book: {html.escape(self.alt)}</p></div>\n'
             f'<script type="application/json" class="al-spec">{_script_json(content)}</script>\n'
@@ -207,10 +210,33 @@ def _legend(spec: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], columns:
     return highest
 
 
-def _controls(spec: Mapping[str, Any]) -> int:
-    """How many drop-down lists the figure will have, so that room is kept for them."""
-    bound = [p["bind"] for p in spec.get("params", []) if isinstance(p.get("bind"), dict)]
-    return sum(1 if "input" in bind else len(bind) for bind in bound)
+def _spans(spec: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """How many of the three columns of figures.css each drop-down list or slider takes, in a wide and a narrow figure.
+
+    In the order of figures.js: those of the picked mark are last.
+    """
+    bound = [param for param in spec.get("params", []) if isinstance(param.get("bind"), dict)]
+    lists = {param["name"]: param["bind"] for param in bound if "input" in param["bind"]}
+    for param in bound:
+        if "input" not in param["bind"]:
+            lists |= {f"{param['name']}_{field}": bind for field, bind in param["bind"].items()}
+    spans = {}
+    for name, bind in lists.items():
+        texts = [bind.get("name", name), *(bind.get("labels") or bind.get("options", ()))]
+        needed = 36 + 8 * max(len(str(text)) for text in texts)  # px of frame and arrow, and of a letter
+        wide, narrow = (math.ceil((needed + _GAP) / (column + _GAP)) for column in _COLUMNS)
+        spans[name] = (min(3, wide), min(3, narrow))
+    return spans
+
+
+def _rows(spans: Sequence[int]) -> int:
+    """Rows of three columns that lists of these ``spans`` fill, one after the other, so that room is kept for them."""
+    rows, free = 0, 0
+    for span in spans:
+        if span > free:
+            rows, free = rows + 1, 3
+        free -= span
+    return rows
 
 
 def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:

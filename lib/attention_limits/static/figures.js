@@ -69,6 +69,9 @@
     orderOf(figure.spec.params ?? []).forEach((name) => {
       const list = figure.controls.querySelector(`[name="${name}"]`)?.closest(".vega-bind");
       list?.parentElement.append(list);
+      const [wide, narrow] = figure.spans[name] ?? [1, 1];
+      list?.style.setProperty("--span", wide);
+      list?.style.setProperty("--narrow-span", narrow);
     });
     return result;
   }
@@ -217,10 +220,10 @@
 
   function start() {
     for (const element of document.querySelectorAll("figure.al-figure")) {
-      const { spec, tables } = JSON.parse(element.querySelector(".al-spec").textContent);
+      const { spec, tables, spans = {} } = JSON.parse(element.querySelector(".al-spec").textContent);
       const [view, controls] = [".al-view", ".al-controls"].map((part) => element.querySelector(part));
       const label = element.querySelector(".al-number").textContent.replace(/\.\s*$/, "") || "this figure";
-      const figure = { element, view, controls, spec, tables, label, alt: view.getAttribute("aria-label") };
+      const figure = { element, view, controls, spec, tables, spans, label, alt: view.getAttribute("aria-label") };
       figures.push(figure);
       addDownloads(figure);
       addTable(figure);
