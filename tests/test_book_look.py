@@ -6,13 +6,13 @@ import base64
 import io
 import json
 import re
+from importlib import resources
 from pathlib import Path
 from xml.etree import ElementTree
 
 import altair as alt
 import browser as looks
 import pandas as pd
-import pydata_sphinx_theme
 import pytest
 import sphinx_proof
 from attention_limits import api, charts
@@ -463,7 +463,7 @@ def test_twice_the_size_loses_nothing(browser, sample, name, way):
 # --- single rules of the look, on pages without a build -------------------------------------------------------------
 STATIC = Path(extension.__file__).parent / "static"
 _THEME = (
-    Path(pydata_sphinx_theme.__file__).parent
+    Path(str(resources.files("pydata_sphinx_theme")))  # comes with Jupyter Book
     / "theme/pydata_sphinx_theme/static/styles/pydata-sphinx-theme.css"
 )
 _PROOF = Path(sphinx_proof.__file__).parent / "_static" / "proof.css"
