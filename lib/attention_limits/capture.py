@@ -127,7 +127,7 @@ def windows(tokenizer: Any, text: str | Content, length: int, count: int) -> tor
             return torch.tensor(ids[:need]).view(count, length)
         if whole:
             raise CaptureError(
-                f"the text has {len(ids)} tokens, but {count} window(s) of {length} need {need}; "
+                f"the text has {len(ids)} token{'s' * (len(ids) != 1)}, but {count} window(s) of {length} need {need}; "
                 "give a longer text, fewer windows or shorter lengths"
             )
         characters *= 2
