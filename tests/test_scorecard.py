@@ -363,7 +363,7 @@ def test_a_block_shows_rule_numbers_and_readings():
     assert "0.995 to 1" in shown
     assert "hidden, causal: 0.999 ✓<br>value, causal: 0.900 ✗" in shown
     assert "support it: hidden, causal. That do not: value, causal." in shown
-    assert "[](#fig-algorithm-1-heads)" in shown
+    assert "[Algorithm 1, heads](#fig-algorithm-1-heads)" in shown
 
 
 def test_readings_that_say_the_same_are_one_line():
