@@ -213,10 +213,15 @@ def explicit(kind, label=None):
     return DECIDED[kind][asked]
 
 
-def check_size(chapter, text, tokens):
+def needed(name, values):
+    """How many tokens of the text a chapter with these values reads at least; none without a text."""
+    return tokens(DECLARED[name] | values) if "text" in DECLARED[name] else 0
+
+
+def check_size(chapter, text, least):
     """Raise ParameterError for a text by path that is surely too short for the chapter, or none."""
     try:
-        sources.check_size(text, tokens)
+        sources.check_size(text, least)
     except sources.SourceError as error:
         raise ParameterError(f"{chapter}: {error}") from None
 
@@ -228,7 +233,7 @@ def check_parameters():
         chosen = GIVEN | {kind: explicit(kind)[0] for kind in ("model", "text")}
         chosen = {key: value for key, value in chosen.items() if key in DECLARED[name]}
         check(name, DECLARED[name], chosen)
-        need[name] = tokens(DECLARED[name] | chosen) if "text" in DECLARED[name] else 0
+        need[name] = needed(name, chosen)
     if need:
         most = max(need, key=need.get)
         check_size(most, explicit("text")[0], need[most])
@@ -238,7 +243,7 @@ def check_parameters():
             values = cell_settings(name, label) | chosen
             try:
                 check(name, DECLARED[name], values)
-                check_size(name, explicit("text", label)[0], tokens(DECLARED[name] | values))
+                check_size(name, explicit("text", label)[0], needed(name, values))
             except ParameterError as error:
                 raise ParameterError(f"{config['sweep']}: the row {label}: {error}") from None
 

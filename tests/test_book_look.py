@@ -15,7 +15,7 @@ import browser as looks
 import pandas as pd
 import pytest
 import sphinx_proof
-from attention_limits import api, charts
+from attention_limits import api, charts, markup
 from attention_limits import book as extension
 from sample_book import INDEX, SOURCE, build, heads, write_sample
 from sphinx.errors import ExtensionError
@@ -525,7 +525,7 @@ TIGHTNESS = (
 def test_wide_tables_fit_on_paper(browser, tmp_path, names):
     words = {"space": "embedding", "verdict": "saturated", "first": "0.000915"}
     table = pd.DataFrame([{name: words.get(name, "0.0111") for name in names.split()}] * 3)
-    body = extension.breakable_headings(table.to_html(index=False))
+    body = markup.with_breaks(table.to_html(index=False))
     with looks.opened(browser, styled(tmp_path, body), width=640) as (page, _):
         page.emulate_media(media="print")
         table = page.locator("table")
@@ -570,7 +570,7 @@ def test_what_has_the_whole_query_in_its_name_comes_first_in_the_search(browser,
 
 def test_a_fold_of_the_side_bar_has_a_name():
     fold = '<a class="current reference internal" href="#">21. API</a><details open="open"><summary><span>'
-    assert 'aria-label="Pages below 21. API"><span>' in extension.named_folds(fold)
+    assert 'aria-label="Pages below 21. API"><span>' in markup.with_named_folds(fold)
 
 
 def test_the_signature_of_a_dataclass_is_python():

@@ -381,6 +381,16 @@ def test_a_wrong_sweep_is_refused_before_anything_runs(tmp_path, config, words):
     assert not (folder / "_build" / "sweep").exists()
 
 
+def test_a_chapter_that_reads_no_text_needs_none_however_long(tmp_path):
+    folder = toy(tmp_path / "toy")
+    chapter(folder, "blind", "length = 64", "length")
+    (folder / "long.csv").write_text("label,model,text,length\none,,,9999\n", encoding="utf-8")
+    status, said = sweep_here(
+        folder, "model=a model", "text=a text.txt", "sweep=long.csv", "chapters=[blind]"
+    )
+    assert status == 0, said
+
+
 @pytest.mark.parametrize(
     ("given", "where"),
     [([], "--cores all"), (["CORES=3"], "--cores 3"), (["PROFILE=slurm"], "--profile profiles/slurm")],

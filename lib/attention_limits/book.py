@@ -179,20 +179,7 @@ def finish_body(app: Sphinx, pagename: str, templatename: str, context: dict, do
         return context["pathto"](path, 1)
 
     body = markup.with_room(markup.with_lines(markup.with_links(context["body"])))
-    context["body"] = breakable_headings(markup.with_data(body, save))
-
-
-def breakable_headings(body: str) -> str:
-    """``body`` with the headings of tables free to break after an underscore, as paper needs it."""
-    return re.sub(
-        r"(<th\b[^>]*>)([^<]*)(?=</th>)", lambda found: found[1] + found[2].replace("_", "_<wbr>"), body
-    )
-
-
-def named_folds(page: str) -> str:
-    """``page`` with a name for each button that folds a list of the side bar; the theme gives it none."""
-    fold = r'(<a class="[^"]*\binternal\b[^"]*" href="[^"]*">([^<]*)</a><details[^>]*>)<summary>'
-    return re.sub(fold, r'\1<summary aria-label="Pages below \2">', page)
+    context["body"] = markup.with_breaks(markup.with_data(body, save))
 
 
 def site() -> str:
@@ -258,7 +245,7 @@ def finish_files(app: Sphinx, error: Exception | None) -> None:
         text = text.replace(
             'localStorage.getItem("theme") || "auto"', f'localStorage.getItem("theme") || ({preferred})'
         )
-        page.write_text(named_folds(text), encoding="utf-8")
+        page.write_text(markup.with_named_folds(text), encoding="utf-8")
     for script in Path(app.outdir, "_static", "scripts").glob("fontawesome.js*"):
         script.unlink()
 

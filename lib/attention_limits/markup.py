@@ -67,6 +67,19 @@ def with_room(body: str) -> str:
     return _FORMULA.sub(lambda found: f' style="--room:{_width(html.unescape(found.group(1)))}"', body)
 
 
+def with_breaks(body: str) -> str:
+    """``body`` with the headings of tables free to break after an underscore, as paper needs it."""
+    return re.sub(
+        r"(<th\b[^>]*>)([^<]*)(?=</th>)", lambda found: found[1] + found[2].replace("_", "_<wbr>"), body
+    )
+
+
+def with_named_folds(page: str) -> str:
+    """``page`` with a name for each button that folds a list of the side bar; the theme gives it none."""
+    fold = r'(<a class="[^"]*\binternal\b[^"]*" href="[^"]*">([^<]*)</a><details[^>]*>)<summary>'
+    return re.sub(fold, r'\1<summary aria-label="Pages below \2">', page)
+
+
 def _link(anchor: str, kind: str) -> str:
     """The mark that headings have as well."""
     words = f"Link to this {kind}"

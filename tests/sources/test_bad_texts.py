@@ -156,7 +156,7 @@ def test_a_huge_text_takes_no_memory(tmp_path):
     (tmp_path / "huge.txt").unlink()
     characters, size, grown = map(int, done.stdout.split())
     assert (characters, size) == (100_000, 500 * len(block))
-    assert grown < 16  # MiB, of a text of 200
+    assert grown < 16  # MiB, of a text of 500
 
 
 # --- paths
