@@ -172,7 +172,10 @@ def test_the_published_book_is_that_of_the_papers_model_and_text():
     assert set(build["env"]) == {"ATTENTION_LIMITS_SITE", "ATTENTION_LIMITS_REPOSITORY"}
     (artifact,) = (step for step in steps("publish") if "upload-pages-artifact" in step.get("uses", ""))
     assert artifact["with"]["path"] == "_build/html"
-    assert WORKFLOWS["publish"]["permissions"] == {"contents": "read", "pages": "write", "id-token": "write"}
+    # Only the job that runs nothing of ours may publish.
+    rights = {name: job["permissions"] for name, job in WORKFLOWS["publish"]["jobs"].items()}
+    assert rights["build"] == {"contents": "read", "pages": "read"}
+    assert rights["deploy"] == {"pages": "write", "id-token": "write"}
     (python,) = (
         step["with"]["python-version"] for step in steps("publish") if "setup-python" in step.get("uses", "")
     )
@@ -186,7 +189,10 @@ def test_a_workflow_runs_what_there_is(workflow):
     code = "".join(path.read_text(encoding="utf-8") for folder in folders for path in folder.rglob("*.py"))
     for step in steps(workflow):
         assert ("uses" in step) != ("run" in step)
+        # GitHub's own, whose major versions only GitHub moves.
         assert re.fullmatch(r"actions/[a-z-]+@v\d+", step.get("uses", "actions/none@v1"))
+        if "checkout" in step.get("uses", ""):
+            assert step["with"] == {"persist-credentials": False}
         for target, settings in re.findall(r"^make (\w+)(.*)$", step.get("run", ""), re.MULTILINE):
             assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE), target
             for word in settings.split():
@@ -196,6 +202,7 @@ def test_a_workflow_runs_what_there_is(workflow):
         for pattern in re.findall(r"hashFiles\(([^)]*)\)", str(step)):
             assert all((ROOT / name.strip(" '")).is_file() for name in pattern.split(","))
     assert set(WORKFLOWS) == {"audit", "publish", "test"}
+    assert WORKFLOWS[workflow]["permissions"] == {"contents": "read"}
 
 
 def test_the_version_is_one():

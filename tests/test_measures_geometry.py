@@ -64,9 +64,11 @@ def test_separability_equals_plain_loops(seen, space, support, stride):  # noqa:
         assert row["rows"] == len(expected)
 
 
-@pytest.mark.parametrize("stride", [1, 5, 6])
-def test_union_over_heads_equals_plain_sets(seen, stride):  # noqa: F811
-    given = {"spaces": ["hidden"], "supports": ["causal"], "top_ns": [1, 5], "stride": stride}
+@pytest.mark.parametrize(
+    ("stride", "support"), [(1, "causal"), (5, "causal"), (6, "causal"), (5, "full"), (7, "full")]
+)
+def test_union_over_heads_equals_plain_sets(seen, stride, support):  # noqa: F811
+    given = {"spaces": ["hidden"], "supports": [support], "top_ns": [1, 5], "stride": stride}
     _, unions = measures.separability(seen, group=2, group_top_n=5, **given)
     assert list(zip(unions.layer, unions.first_head, strict=True)) == [(0, 0), (0, 2), (1, 0), (1, 2)]
     for row in unions.to_dict("records"):
@@ -74,8 +76,10 @@ def test_union_over_heads_equals_plain_sets(seen, stride):  # noqa: F811
         for n in (n for n in range(stride, 41, stride) if n > 5):
             sets, told = [], []
             for place in range(2):
-                weights = softmax_of_head(seen, row["layer"], row["first_head"] + place)[0][n - 1]
-                x = seen.layers[row["layer"]].hidden.double().numpy()[:n]
+                counted = n if support == "causal" else 40
+                weights = np.zeros(counted)
+                weights[:n] = softmax_of_head(seen, row["layer"], row["first_head"] + place)[0][n - 1]
+                x = seen.layers[row["layer"]].hidden.double().numpy()[:counted]
                 x = x / np.linalg.norm(x, axis=1, keepdims=True)
                 chosen, flags, *_ = plain_row(weights, x, 5)
                 sets.append(set(chosen))

@@ -37,10 +37,11 @@ def separability(
     while here r comes from the same vectors.
 
     Second table, per layer, space and group of ``group`` neighbouring heads (all heads of a layer that has fewer; heads
-    left over at the end of a layer form no group), at N = ``group_top_n`` and the first support: ``union``, the share
-    of tokens selected by a head of the group that a head that selected them tells apart; ``shared``, the same among
-    tokens that all of them selected (NaN where there is none); ``independent``, 1 - prod (1 - p_h), what the heads' own
-    ratios p_h would give for shared tokens were they independent.
+    left over at the end of a layer form no group), at N = ``group_top_n`` and the first support, over the rows with
+    more than N keys: ``union``, the share of tokens selected by a head of the group that a head that selected them
+    tells apart; ``shared``, the same among tokens that all of them selected (NaN where there is none);
+    ``independent``, 1 - prod (1 - p_h), what the heads' own ratios p_h would give for shared tokens were they
+    independent.
     """
     check_choice("spaces", spaces, SPACES)
     check_choice("supports", supports, SUPPORTS)
