@@ -15,8 +15,9 @@ import browser as looks
 import pandas as pd
 import pytest
 import sphinx_proof
-from attention_limits import api, charts, markup
-from attention_limits import book as extension
+from attention_limits import api, charts
+from attention_limits.book import assets, markup, theme
+from attention_limits.book.site import site
 from sample_book import INDEX, SOURCE, build, heads, write_sample
 from sphinx.errors import ExtensionError
 
@@ -461,7 +462,7 @@ def test_twice_the_size_loses_nothing(browser, sample, name, way):
 
 
 # --- single rules of the look, on pages without a build -------------------------------------------------------------
-STATIC = Path(extension.__file__).parent / "static"
+STATIC = assets.OWN
 _THEME = (
     Path(str(resources.files("pydata_sphinx_theme")))  # comes with Jupyter Book
     / "theme/pydata_sphinx_theme/static/styles/pydata-sphinx-theme.css"
@@ -602,12 +603,12 @@ def test_a_wrong_address_is_refused(monkeypatch):
     for wrong in ("owner.github.io/book", "file:///book", "https://", "https://owner.github.io/?a=b"):
         monkeypatch.setenv("ATTENTION_LIMITS_SITE", wrong)
         with pytest.raises(ExtensionError, match="write a web address such as"):
-            extension.site()
+            site()
     for given in ("https://owner.github.io/book", "https://owner.github.io/book/"):
         monkeypatch.setenv("ATTENTION_LIMITS_SITE", given)
-        assert extension.site() == "https://owner.github.io/book/"
+        assert site() == "https://owner.github.io/book/"
     monkeypatch.setenv("ATTENTION_LIMITS_SITE", " ")
-    assert extension.site() == ""
+    assert site() == ""
 
 
 # What the browser must notice: one fault each, put into a sound page.
@@ -654,16 +655,16 @@ def test_no_chromium_is_a_skip_or_a_failure(monkeypatch):
 
 
 def test_notices_come_from_the_sources_file(tmp_path):
-    assert extension.notices(tmp_path) == []
+    assert theme.notices(tmp_path) == []
     path = tmp_path / "sources.json"
     path.write_text(json.dumps({"model": {"notice": "b"}, "text": {"notice": "a"}, "more": {"name": "x"}}))
-    assert extension.notices(tmp_path) == ["b", "a"]
+    assert theme.notices(tmp_path) == ["b", "a"]
     path.write_text(json.dumps({"model": {"notice": "a"}, "text": {"notice": "a "}}))
-    assert extension.notices(tmp_path) == ["a"]
+    assert theme.notices(tmp_path) == ["a"]
     for broken in ("{", "[]", '{"model": 1}', '{"model": {"notice": 3}}'):
         path.write_text(broken)
         with pytest.raises(ExtensionError, match=r"sources\.json: not a sources file"):
-            extension.notices(tmp_path)
+            theme.notices(tmp_path)
 
 
 def test_a_book_at_an_address_without_notices_and_a_wrong_reference_stops_it(tmp_path):

@@ -7,7 +7,7 @@ import json
 import re
 
 import pytest
-from attention_limits import markup
+from attention_limits.book import markup
 
 CODE = '<div class="highlight-ipython3 notranslate"><div class="highlight"><pre><span></span>{}</pre></div>'
 FORMULA = '<span class="math notranslate nohighlight">\\({}\\)</span>'
