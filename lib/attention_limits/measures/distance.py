@@ -73,32 +73,37 @@ def _sums(
     lengths: Sequence[int],
     wanted: torch.Tensor,
 ) -> torch.Tensor:
-    """Sums over the rows of a block: (11, supports, lengths, N), in the order of the columns and a count of d > 0.
+    """Sums over the rows of a block: (11, supports, lengths, N), the numbers of `_of_rows`.
 
     ``found`` is the kernel's (5, R, 1 + M, N). A row counts for a length if it lies within it and has n > N.
     """
     sums = found.new_zeros(11, len(supports), len(lengths), len(wanted))
+    wanted = wanted.to(visible.device)
+    # Rows are in order, so that those within a length come first.
+    within = torch.searchsorted(visible, visible.new_tensor(lengths), right=True).tolist()
     for kind, support in enumerate(supports):
-        for slot, length in enumerate(lengths):
-            rows = int(
-                (visible <= length).sum()
-            )  # rows are in order, so that those within a length come first
-            if not rows:
-                continue
-            d, expected, bound, s_norm, slack = found[:, :rows, 0 if support == "causal" else slot + 1]
-            total = (
-                visible[:rows, None] if support == "causal" else torch.full_like(visible[:rows, None], length)
-            )
-            terms = total - wanted.to(total.device)  # n - N, the number of unselected tokens
-            kept, positive = terms > 0, d > 0
-            count_term = terms * s_norm
-            outside = (d - count_term).abs() > slack + _TOLERANCE * (d + count_term)
-            numbers = (d, expected, bound, s_norm, count_term, d / terms)
-            sums[:6, kind, slot] = torch.stack(numbers).masked_fill_(~kept, 0.0).sum(dim=1)
-            sums[6, kind, slot] = (bound / d).masked_fill_(~(kept & positive), 0.0).sum(dim=0)
-            counts = (kept, kept & (d > bound * (1 + _TOLERANCE)), kept & outside, kept & positive)
-            sums[7:, kind, slot] = torch.stack(counts).sum(dim=1).double()
+        if support == "causal":
+            numbers = _of_rows(found[:, :, 0], visible[:, None] - wanted)
+        for slot, (length, rows) in enumerate(zip(lengths, within, strict=True)):
+            if support == "full" and rows:
+                numbers = _of_rows(found[:, :rows, slot + 1], (length - wanted).expand(rows, -1))
+            if rows:
+                sums[:, kind, slot] = numbers[:, :rows].sum(dim=1)
     return sums
+
+
+def _of_rows(found: torch.Tensor, terms: torch.Tensor) -> torch.Tensor:
+    """What each row adds to the averages: (11, R, N), in the order of the columns and whether d > 0; 0 where n <= N.
+
+    ``found``: (5, R, N) of one support; ``terms``: n - N, the number of unselected tokens, (R, N).
+    """
+    d, expected, bound, s_norm, slack = found
+    kept, positive, count_term = terms > 0, d > 0, terms * s_norm
+    outside = (d - count_term).abs() > slack + _TOLERANCE * (d + count_term)
+    tightness = (bound / d).masked_fill_(~positive, 0.0)
+    numbers = (d, expected, bound, s_norm, count_term, d / terms, tightness)
+    counts = (kept, d > bound * (1 + _TOLERANCE), outside, positive)
+    return torch.stack([*numbers, *(part.double() for part in counts)]).masked_fill_(~kept, 0.0)
 
 
 def _table(
