@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from attention_limits import capture, controls, cost, health, intervention, measures, normalisers
+from attention_limits import capture, controls, cost, health, intervention, kernels, measures, normalisers
 from test_capture import gpt2, llama, some_ids
 
 LENGTH = 32
@@ -89,6 +89,17 @@ def test_a_measure_gives_the_same_there_and_fetches_no_square(model, device, nam
         assert_same(table, other)
     # What comes back grows no faster than the rows, of which there are twice as many; a square would be four times.
     assert 0 < fetched[1] <= 2.1 * fetched[0]
+
+
+def test_flags_that_are_not_wanted_are_there_too(device):
+    weights, gram = torch.tensor([[0.5, 0.3, 0.2]]).double().to(accelerator.DEVICE), torch.eye(3).double()
+    visible, none = torch.tensor([3]).to(accelerator.DEVICE), torch.zeros(1, 1, dtype=torch.int64)
+    none, gram = none.to(accelerator.DEVICE), gram.to(accelerator.DEVICE)
+    order = kernels.top_rows(weights, visible, 2)
+    _, flags = kernels.geometry_rows(
+        weights, visible, none, order, torch.tensor([1]), gram, none.double(), 3, 2
+    )
+    assert flags.device == accelerator.DEVICE and flags.cpu().tolist() == [[False, False]]
 
 
 def test_the_health_check_gives_the_same_there(model, device):
