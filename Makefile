@@ -101,13 +101,20 @@ bench: $(STAMP)
 	@$(PY) -m attention_limits.cost $(ARGS)
 
 # The stamp is written last and holds this folder's path: an interrupted install is done again, and so is one that was
-# moved or copied here from another folder, whose paths would lead back there.
+# moved or copied here from another folder, whose paths would lead back there. Of two commands at once one installs, and
+# the other, which waits for it, then finds it done.
 ifneq ($(shell cat $(STAMP) 2>/dev/null),$(CURDIR))
 $(STAMP): moved
 endif
+ALONE := import fcntl, subprocess, sys; lock = open("pyproject.toml"); fcntl.flock(lock, fcntl.LOCK_EX); \
+  sys.exit(subprocess.call(sys.argv[1:], close_fds=False))
+ifndef INSTALLING
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "Python 3.11 or newer is needed, and \"$(PYTHON)\" is not that. Name one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@$(PYTHON) -c '$(ALONE)' $(MAKE) --no-print-directory INSTALLING=yes $(STAMP)
+else
+$(STAMP): pyproject.toml requirements.lock
 	@[ "$$(cat $(STAMP) 2>/dev/null)" = "$(CURDIR)" ] || rm -rf .venv
 	@rm -f $(STAMP)
 	@echo "Installing the packages of requirements.lock into .venv (once; several minutes)"
@@ -116,6 +123,7 @@ $(STAMP): pyproject.toml requirements.lock
 	@$(PY) -m pip install --disable-pip-version-check -r requirements.lock
 	@$(PY) -m pip install --disable-pip-version-check --no-build-isolation --no-deps --quiet -e .
 	@printf '%s\n' "$(CURDIR)" > $(STAMP)
+endif
 
 # pip-compile keeps versions that still fit; for newer ones: make lock ARGS=--upgrade
 lock:

@@ -124,7 +124,10 @@ TABLED = [name for name in NOTEBOOKS if "table" in DECLARED[name]]  # the page o
 swept_before = Path(RESULTS).exists() and Path(RESULTS).read_bytes().count(b"\n") > 1  # more than a header
 for name in () if swept_before else TABLED:
     del NOTEBOOKS[name]
-    Path(OUT, "executed", f"{name}.ipynb").unlink(missing_ok=True)
+# A chapter that the project no longer has is neither shown nor counted.
+for path in (*Path(OUT, "executed").glob("[!.]*.ipynb"), *Path(OUT, "records").glob("*.json")) if MAIN else ():
+    if path.stem not in NOTEBOOKS and not path.name.endswith(".partial.ipynb"):
+        path.unlink()
 READERS = [name for name in NOTEBOOKS if "records" in DECLARED[name]]  # pages that need all other notebooks' records
 CHAPTERS = [name for name in NOTEBOOKS if name not in [*READERS, *TABLED]]
 RECORDS = [f"{OUT}/records/{name}.json" for name in CHAPTERS if "record" in DECLARED[name]]
@@ -259,8 +262,7 @@ def state(kind, name):
     """The states of the files of a model folder, or of a text given by path; none for named ones."""
     if kind == "text":
         return sources.text_state(name)
-    folder = Path(name).expanduser()
-    return file_states(sorted(folder.iterdir()) if folder.is_dir() else [])
+    return file_states(sorted(sources.base.expanded(name).iterdir()) if sources.base.is_folder(name) else [])
 
 
 # Parameters and not inputs of the rules, since Snakemake reads braces in the name of an input as its wildcards.
@@ -268,7 +270,7 @@ try:
     for kind, names in DECIDED.items():
         for name, _ in names.values():
             state(kind, name)
-except (sources.SourceError, RuntimeError) as error:  # RuntimeError: "~somebody" means nothing here
+except sources.SourceError as error:
     sys.exit(str(error))
 
 
@@ -335,9 +337,8 @@ SAY = "2>&1 | tee -i {params.report:q} && rm -f {params.report:q}"
 LIBRARY = sorted(
     str(path)
     for path in Path(execute.__file__).parent.rglob("*.py")
-    if path.parent.name != "parameters"
-    and path.stem
-    not in ("execute", "heartbeat", "provenance", "publish", "pages", "api", "statements", "citation", "launch", "book", "markup")
+    if path.parent.name not in ("parameters", "book")
+    and path.stem not in ("execute", "heartbeat", "provenance", "publish", "pages", "api", "statements", "citation", "launch")
 )
 # Chapters keep no score, and know nothing of other runs.
 CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name not in ("scorecard", "rerun", "sweep")]

@@ -84,6 +84,24 @@ def test_from_nothing_to_a_book_and_then_only_what_changed(toy):
     assert (after["requested"], str(toy) in json.dumps(after)) == ("a text.txt", False)
 
 
+def test_a_change_of_the_looks_executes_nothing_and_a_chapter_may_be_renamed(toy):
+    assert run(toy).returncode == 0
+    library = toy / "lib" / "attention_limits"
+    for path in (library / "book").glob("*.py"):
+        path.write_text(path.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    looks = run(toy)
+    assert (looks.returncode, executed(looks)) == (0, set()) and "building the pages" in looks.stdout
+
+    (toy / "notebooks" / "size.md").rename(toy / "notebooks" / "extent.md")
+    toc = toy / "book" / "_toc.yml"
+    toc.write_text(toc.read_text(encoding="utf-8").replace("size", "extent"), encoding="utf-8")
+    renamed = run(toy)
+    assert (renamed.returncode, executed(renamed)) == (0, {"extent", "index"}), renamed.stdout
+    pages = {path.stem for path in (toy / "_build" / "html" / "notebooks").glob("*.html")}
+    assert pages == {"extent", "seed"}
+    assert "extent.json seed.json" in (toy / "_build" / "html" / "index.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.bad_day("a failing cell, beside the pages of an older run")
 def test_a_failing_cell_has_the_last_word_and_a_rerun_does_what_is_missing(toy):
     older = toy / "_build" / "html" / "notebooks" / "size.html"

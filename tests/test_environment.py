@@ -5,8 +5,11 @@ import itertools
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
@@ -239,6 +242,39 @@ def test_makefile_hands_over_a_name_as_it_is(tmp_path):
     ).stdout
     assert said == f"{name}\n"
     assert not list(tmp_path.iterdir())
+
+
+PRETENDED = """#!/bin/sh
+# Installs slowly, one package after the other; what is no installation is Python's own.
+case "$*" in
+  "-m venv "*) mkdir -p "$3/bin" "$3/lib"; cp "$0" "$3/bin/python";;
+  *"pip install"*"-r "*) for i in 1 2 3; do sleep 0.4; echo made >> .venv/lib/package$i || exit 1; done;;
+  *"pip install"*) ;;
+  *snakemake*) cat .venv/lib/package1 .venv/lib/package2 .venv/lib/package3;;
+  *) exec PYTHON "$@";;
+esac
+"""
+
+
+@pytest.mark.bad_day("two first commands at once in one clone")
+def test_two_first_commands_at_once_install_once(tmp_path):
+    for name in ("Makefile", "pyproject.toml", "requirements.lock"):
+        shutil.copy(ROOT / name, tmp_path)
+    python = tmp_path / "pretended"
+    python.write_text(PRETENDED.replace("PYTHON", shlex.quote(sys.executable)), encoding="utf-8")
+    python.chmod(0o755)
+    plain = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    command = ["make", "-C", str(tmp_path), f"PYTHON={python}", "book"]
+    running = []
+    for _ in range(2):
+        running.append(
+            subprocess.Popen(command, env=plain, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        )
+        time.sleep(0.7)  # in the middle of the first one's installation
+    for process in running:
+        said, _ = process.communicate(timeout=60)
+        assert process.returncode == 0 and said.count("made\n") == 3, said
+    assert (tmp_path / ".venv" / "lib" / "package3").read_text() == "made\n"
 
 
 def imported(path: Path) -> set[str]:

@@ -245,7 +245,7 @@ def test_full_attention_changes_nothing(model):
     model, ids = uneven(model), some_ids(LENGTH)
     rises, divergences = changes(model, untouched(model, ids), Selection(LENGTH))
     assert rises.abs().max() < 1e-5
-    assert divergences.abs().max() < 1e-9
+    assert divergences.min() >= 0 and divergences.max() < 1e-9
 
 
 def test_nothing_of_size_heads_by_l_by_l_is_allocated(monkeypatch):

@@ -356,14 +356,16 @@ def test_the_button_opens_the_notebook_of_its_page(site):
         ("https://git.example.org/a/b/", ["git/https%3A%2F%2Fgit.example.org%2Fa%2Fb"]),
     ],
 )
-def test_there_is_no_button_where_the_repository_is_not_known(monkeypatch, address, links):
+def test_there_is_no_button_where_the_repository_is_not_known(monkeypatch, tmp_path, address, links):
     monkeypatch.setenv("ATTENTION_LIMITS_REPOSITORY", address)
-    app = types.SimpleNamespace(env=types.SimpleNamespace(doc2path=lambda page: f"/x/{page}.ipynb"))
+    staged = tmp_path / "a.ipynb"
+    staged.write_text('{"metadata": {"source": "notebooks/rerun/a.md"}}', encoding="utf-8")
+    app = types.SimpleNamespace(env=types.SimpleNamespace(doc2path=lambda page: staged))
     context = {"header_buttons": []}
     launch.add_button(app, "notebooks/a", "page.html", context, object())
     assert [
         button["url"].removeprefix("https://mybinder.org/v2/") for button in context["header_buttons"]
-    ] == [f"{link}/HEAD?urlpath=lab/tree/notebooks/a.md" for link in links]
+    ] == [f"{link}/HEAD?urlpath=lab/tree/notebooks/rerun/a.md" for link in links]
 
 
 def test_an_address_that_is_none_is_named(monkeypatch):

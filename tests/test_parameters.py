@@ -301,6 +301,13 @@ def test_what_no_chapter_can_work_with_is_named(chapter, given, said):
     assert "\n" not in message and len(message) < 600
 
 
+def test_a_bound_by_what_a_chapter_has_not_is_none():
+    parameters.check("a new chapter", {"length": 64, "top_n": 5, "record": ""})
+    parameters.check("a new chapter", {"lengths": [64], "top_ns": [5], "record": ""})
+    with pytest.raises(parameters.ParameterError, match="top_n is 0"):
+        parameters.check("a new chapter", {"length": 64, "top_n": 0, "record": ""})
+
+
 def test_whole_numbers_will_do_where_numbers_are_asked_for():
     parameters.check("algorithm-5", DECLARED["algorithm-5"], {"temperatures": [1, 2.5]})
     parameters.check("models", DECLARED["models"], {"models": [], "long_lengths": []})

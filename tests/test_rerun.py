@@ -92,6 +92,11 @@ def test_labels(good):
     assert label.checked(good) == good
 
 
+def test_no_label_is_a_folder_that_the_makefile_makes_anew_or_removes():
+    made = set(re.findall(r"_build/(\w+)", (ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert made and made <= label.TAKEN
+
+
 @pytest.mark.parametrize(
     ("value", "words"),
     [
@@ -104,6 +109,7 @@ def test_labels(good):
         case("a label in other letters", "мой", "NAME is 'мой'"),
         case("a label of 65 letters", "x" * 65, "64 at most"),
         case("a label that the build folder uses itself", "Records", "which the build folder uses itself"),
+        case("a label that the Makefile has a folder for", "mutants", "which the build folder uses itself"),
         case("a label that Snakemake read as a number", 7, "was read as 7 and not as text"),
     ],
 )

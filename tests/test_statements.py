@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from attention_limits.measures import TOLERANCE, distance
 from attention_limits.statements import statements
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,3 +112,20 @@ def test_every_proof_is_folded_and_every_theorem_has_one():
                 without.add(label)
     assert without == {"cor-3-printed"}
     assert "**Counter-example.**" in CHAPTERS["gradients"]
+
+
+@pytest.mark.parametrize(
+    ("chapter", "tolerance"),
+    [
+        ("weights", TOLERANCE),
+        ("algorithm-1", distance.TOLERANCE),
+        ("algorithm-2", distance.TOLERANCE),
+        ("algorithm-4", TOLERANCE),
+        ("algorithm-5", TOLERANCE),
+    ],
+)
+def test_a_chapter_says_the_tolerance_that_violations_are_counted_with(chapter, tolerance):
+    words = " ".join(CHAPTERS[chapter].split())
+    found = re.search(r"A violation .*?more than \$(?:(\d)\\cdot )?10\^\{(-\d+)\}\$", words)
+    factor, power = found.groups()
+    assert int(factor or 1) * 10.0 ** int(power) == pytest.approx(tolerance)

@@ -40,6 +40,13 @@ def test_over_windows_is_interval_per_group():
             np.testing.assert_allclose(found.loc[head, [column, f"{column}_low", f"{column}_high"]], expected)
 
 
+def test_a_window_without_a_number_does_not_count():
+    rows = pd.DataFrame({"head": [0, 0, 0, 1], "d": [1.0, 2.0, np.nan, np.nan]})
+    found = statistics.over_windows(rows, ["head"], ["d"]).set_index("head")
+    np.testing.assert_allclose(found.loc[0], statistics.interval([1.0, 2.0]))
+    assert found.loc[1].isna().all()
+
+
 def test_fit_power_finds_the_power_and_covers_it():
     x = np.array([32, 64, 128, 256, 512, 1024])
     exact = statistics.fit_power(x, 3 * x**-0.7)
@@ -224,6 +231,7 @@ def test_partial_rank_correlation_is_that_of_what_a_third_leaves_over():
         ([1, 2, 3, 4, 5], [1, 2, 3, 4], "5 or more pairs"),
         ([1, 1, 1, 1, 1], [1, 2, 3, 4, 5], "not constant"),
         ([1, 2, 3, 4, np.nan], [1, 2, 3, 4, 5], "finite"),
+        ([1, 2, 3, 4, 5], [1, 2, np.inf, 4, 5], "finite"),
     ],
 )
 def test_rank_correlation_refuses_what_has_no_ranks(x, y, message):

@@ -70,6 +70,7 @@ def test_a_table_is_read_as_a_spreadsheet_writes_it(tmp_path):
         ("b,auto,auto,1e3", "row 3, length = '1e3'"),
         ("b,auto,auto,64.0", "row 3, length = '64.0'"),
         ("b,auto,auto,", "row 3, length = ''"),
+        ("b,~nobody-of-this-name/x,auto,64", "row 3, model = '~nobody-of-this-name/x': it must be auto"),
         ("b,auto,auto,64", "row 3 asks for the same as row 2"),
         ("b,auto,auto", "row 3 has 3 fields; the header has 4"),
         ("b,auto,auto,64,5", "row 3 has 5 fields; the header has 4"),
@@ -97,6 +98,13 @@ def test_a_wrong_parameter_is_named(tmp_path, column, value, words):
     path = table(tmp_path, f"a,auto,auto,64,{value}", header=f"{HEADER},{column}")
     with pytest.raises(sweep.SweepError, match=re.escape(words)):
         sweep.read(path, DECLARED)
+
+
+def test_a_column_of_lengths_needs_a_chapter_that_has_them(tmp_path):
+    path = table(tmp_path, 'a,auto,auto,64,"[32]"', header=f"{HEADER},lengths")
+    assert sweep.read(path, DECLARED)["a"].others == {"lengths": [32]}
+    with pytest.raises(sweep.SweepError, match="no chapter of this sweep has a parameter 'lengths'"):
+        sweep.read(path, {"one": {"length": 64}})
 
 
 def test_a_table_without_commas_is_named(tmp_path):
@@ -158,7 +166,7 @@ def test_a_grid_is_a_table_with_labels_of_its_own(tmp_path, capsys):
 
 # --- what is gathered -------------------------------------------------------------------------------------------------
 def left_behind(out: Path, label: str, name: str, value: float, parameters: dict, **reading) -> None:
-    record = Record(name, parameters, "a model", "a text")
+    record = Record(name, parameters, "the model", "the text")
     record.add(
         "bound.tightness", value, low=value - 1, high=value + 1, n=3, unit="ln", meaning='a, "b"', **reading
     )
@@ -217,6 +225,20 @@ def test_results_and_reasons_are_gathered(tmp_path):
     assert states.model_sha256[0] == "m" * 64
 
 
+@pytest.mark.parametrize("kind", ["model", "text"])
+def test_results_of_another_model_or_text_are_not_those_of_a_row(tmp_path, kind):
+    """A row was changed under its label, and the run ended when its sources were there and its chapter had not run."""
+    left_behind(tmp_path, "a", "one", 1.5, {})
+    path = tmp_path / "sweep" / "a" / "sources.json"
+    sources = json.loads(path.read_text())
+    sources[kind]["name"] = "another"
+    path.write_text(json.dumps(sources))
+    (job,) = sweep.gather({"a": sweep.Cell("a", "auto", "x.txt", 32)}, {("a", "one"): {}}, tmp_path)
+    assert job.state == "old" and f"{kind} = the {kind} instead of another" in job.why
+    sweep.collect([job], tmp_path)
+    assert sweep.load(tmp_path / "sweep" / "results.csv")[0].empty
+
+
 def test_a_results_table_that_is_none_is_named(tmp_path):
     (tmp_path / "results.csv").write_text("a,b\n1,2\n")
     with pytest.raises(ValueError, match="is no table of a sweep: its columns are"):
@@ -248,7 +270,9 @@ def test_headlines_are_what_can_be_drawn():
             )
         ]
     )
-    drawn = sweep.headlines(results, pd.DataFrame({"label": ["a", "b"], "others": ["", '{"seed": 1}']}))
+    cells = pd.DataFrame({"label": ["a", "b"], "others": ["", '{"seed": 1}'], "model": "m", "text": "t"})
+    cells = cells.assign(model_sha256="0" * 64, text_sha256="1" * 64)
+    drawn = sweep.headlines(results, cells)
     assert drawn[["series", "length", "value"]].values.tolist() == [
         ["m, t", 32, 1],
         ["m, t", 32, 3],
@@ -257,6 +281,9 @@ def test_headlines_are_what_can_be_drawn():
     assert drawn.number.tolist()[0] == drawn.number.tolist()[2]
     assert drawn.number[0].endswith("(hidden, causal)")
     assert drawn.number[1] == "unknown: some.number"
+    # Two texts that are both called t.
+    drawn = sweep.headlines(results, cells.assign(text_sha256=["1" * 64, "2" * 64]))
+    assert set(drawn.series) == {"m, t (1111111)", "m, t (2222222), seed = 1"}
 
 
 # --- the jobs ---------------------------------------------------------------------------------------------------------

@@ -109,6 +109,10 @@ def _execute(notebook: Path, output: Path, parameters: dict[str, Any], name: str
             raise ExecutionError(str(error)) from None
         result = _run(notebook, node, partial, parameters, name)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
+        if "device" in known:  # said here, since pages may be built on another machine than chapters run on
+            from attention_limits.provenance import machine_rows
+
+            result.metadata["machine"] = dict(machine_rows({**known, **parameters}["device"]))
         nbformat.write(result, partial)
         partial.replace(output)
 

@@ -98,7 +98,7 @@ def changes(
     blocks = zip(*(_logits(model.module, ids, each, scored) for each in (known.states, states)), strict=True)
     for (part, full), (_, own) in blocks:
         p, q = (working(logits).log_softmax(-1) for logits in (full, own))
-        divergences.append((p.exp() * (p - q)).sum(-1).cpu())
+        divergences.append((p.exp() * (p - q)).sum(-1).clamp(min=0).cpu())  # rounding may leave less
         token = ids[part + 1].to(p.device)[:, None]
         rises.append((p.gather(1, token) - q.gather(1, token))[:, 0].cpu())
     _finite(model, torch.cat(rises))

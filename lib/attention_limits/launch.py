@@ -6,6 +6,7 @@ executed notebook, which lies in no repository; and Colab opens no Markdown note
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -39,9 +40,11 @@ def repository() -> str:
     return address
 
 
-def source_of(page: str) -> str:
-    """Where the notebook of a page lies in the repository: the chapters in ``notebooks``, the others in ``book``."""
-    return f"{page}.md" if page.startswith("notebooks/") else f"book/{page}.md"
+def source_of(page: Path) -> str:
+    """Where the notebook that a page is made of lies in the repository, as `publish.stage` noted it; "" for none."""
+    if page.suffix != ".ipynb":
+        return ""
+    return json.loads(page.read_text(encoding="utf-8"))["metadata"].get("source", "")
 
 
 def binder(address: str, notebook: str) -> str:
@@ -54,14 +57,14 @@ def binder(address: str, notebook: str) -> str:
 def add_button(app: Sphinx, pagename: str, templatename: str, context: dict, doctree: Any) -> None:
     """Give a page that is made of a notebook its button."""
     address = repository()
-    if not address or doctree is None or Path(app.env.doc2path(pagename)).suffix != ".ipynb":
+    if not address or doctree is None or not (source := source_of(Path(app.env.doc2path(pagename)))):
         return
     button = {
         "type": "link",
         "text": "Binder",
         "tooltip": "Run this notebook on Binder",
         "icon": "fas fa-rocket",
-        "url": binder(address, source_of(pagename)),
+        "url": binder(address, source),
         "label": "launch-binder",
     }
     context.setdefault("header_buttons", []).append(button)

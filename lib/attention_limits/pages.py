@@ -98,18 +98,9 @@ def _facts(notebook: Any) -> list[list[str]]:
     start = datetime.datetime.fromisoformat(run.start_time).astimezone(datetime.UTC)
     facts = [[word, used[kind]] for kind, word in (("model", "Model"), ("text", "Text")) if kind in used]
     if "device" in used:
-        facts.append(["Device", _device(used["device"])])
+        facts.append(["Device", notebook.metadata.get("machine", {}).get("Device", used["device"])])
     return [
         *facts,
         ["Started (UTC)", f"{start:%Y-%m-%d %H:%M:%S}"],
         ["Run time", f"{run.duration:.1f} seconds"],
     ]
-
-
-def _device(asked: str) -> str:
-    """The device that ``auto`` stood for, beside what was asked for; pages are built on the machine that ran them."""
-    from attention_limits.sources import pick_device
-
-    if asked != "auto":
-        return asked
-    return f"{pick_device(asked).type} (asked for as auto)"

@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -95,9 +95,8 @@ def files_table(sources: dict[str, dict[str, Any]]) -> str:
     return f"The text is made of these files, in this order:\n\n{listed}"
 
 
-def notebook_row(path: str | Path) -> tuple[list[Any], str]:
-    """Row about an executed notebook (name, start, seconds, seed, others), and its device ("" if none)."""
-    notebook = execute.read(path)
+def notebook_row(notebook: Any, name: str) -> list[Any]:
+    """Row about an executed notebook: name, start, seconds, seed, others."""
     run = notebook.metadata.papermill
     used = execute.declared(notebook) | dict(run.parameters)
     others = ", ".join(
@@ -106,18 +105,17 @@ def notebook_row(path: str | Path) -> tuple[list[Any], str]:
         if name not in SAID_ELSEWHERE | {"seed"}
     )
     start = datetime.datetime.fromisoformat(run.start_time).astimezone(datetime.UTC)
-    row = [
-        Path(path).stem,
+    return [
+        name,
         f"{start:%Y-%m-%d %H:%M:%S}",
         f"{run.duration:.1f}",
         used.get("seed", "none"),
         others or "none",
     ]
-    return row, str(used.get("device", ""))
 
 
 def machine_rows(asked: str) -> list[list[str]]:
-    """What the notebooks ran on, in words; no name or address of the machine."""
+    """What runs here run on, in words; ``asked`` is the device asked for. No name or address of the machine."""
     import psutil
     import torch
 
@@ -131,6 +129,18 @@ def machine_rows(asked: str) -> list[list[str]]:
         ["Memory", f"{psutil.virtual_memory().total / 2**30:.0f} GiB"],
         ["System", f"{platform.system()} {platform.machine()}"],
     ]
+
+
+def machines_tables(notebooks: Mapping[str, Any]) -> str:
+    """What the notebooks that name a device ran on, as `execute` noted it: a table for each machine, mostly one."""
+    ran: dict[tuple[tuple[str, str], ...], list[str]] = {}
+    for name, notebook in notebooks.items():
+        if machine := notebook.metadata.get("machine"):
+            ran.setdefault(tuple(machine.items()), []).append(name)
+    if not ran:
+        return "No notebook of this book noted what it ran on."
+    tables = [(table(["", ""], machine), ", ".join(names)) for machine, names in ran.items()]
+    return "\n\n".join(made if len(ran) == 1 else f"{names}:\n\n{made}" for made, names in tables)
 
 
 def _processor() -> str:
@@ -155,8 +165,8 @@ def versions_rows() -> list[list[str]]:
 
 def page(sources: dict[str, dict[str, Any]], executed: list[str]) -> str:
     """The whole page as MyST Markdown."""
-    described = [notebook_row(path) for path in executed]
-    asked = next((device for _, device in described if device), "")
+    notebooks = {Path(path).stem: execute.read(path) for path in executed}
+    described = [notebook_row(notebook, name) for name, notebook in notebooks.items()]
     today = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}"
     return f"""# Provenance
 
@@ -172,11 +182,11 @@ The hash is that of the file as it was fetched; of several files, that of the li
 
 ## Notebooks
 
-{table(["Notebook", "Started (UTC)", "Seconds", "Seed", "Other parameters"], [row for row, _ in described])}
+{table(["Notebook", "Started (UTC)", "Seconds", "Seed", "Other parameters"], described)}
 
 ## Machine
 
-{table(["", ""], machine_rows(asked))}
+{machines_tables(notebooks)}
 
 ## Versions
 

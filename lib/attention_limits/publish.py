@@ -47,17 +47,19 @@ def stage(build: Path, book: Path = Path("book")) -> Path:
     for path in sorted((build / "executed").glob("[!.]*.ipynb")):
         if path.name.endswith(".partial.ipynb"):
             continue
-        own = source / f"{path.stem}.md"
-        folder = source if own.exists() else source / "notebooks"
-        own.unlink(missing_ok=True)
-        folder.mkdir(exist_ok=True)
         notebook = nbformat.read(path, as_version=4)
         origin = Path(notebook.metadata.get("papermill", {}).get("input_path", ""))
         if not origin.is_file():
             raise PublishError(f"{path}: its source {str(origin)!r} is gone. Run `make book` again.")
+        own = source / f"{path.stem}.md"
+        folder = source if own.exists() else source / "notebooks"
+        own.unlink(missing_ok=True)
+        folder.mkdir(exist_ok=True)
         shutil.copy(origin, files)
         nbformat.write(without_places(notebook, sources), files / path.name)
         pages.add_about(notebook, origin.name, "" if folder == source else "../", works)
+        if not origin.is_absolute():
+            notebook.metadata["source"] = origin.as_posix()  # for the button that opens it elsewhere
         nbformat.write(notebook, folder / path.name)
     for extra in ("sources.json", "provenance.md"):
         shutil.copy(build / extra, source)

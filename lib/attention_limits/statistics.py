@@ -31,12 +31,13 @@ def interval(values: ArrayLike) -> tuple[float, float, float]:
 def over_windows(rows: pd.DataFrame, by: Sequence[str], columns: Sequence[str]) -> pd.DataFrame:
     """Average ``columns`` over the windows of text: the windows, not the tokens, are what varies independently.
 
-    ``rows`` holds one row per window and group ``by``. Each column c comes back as c, c_low and c_high.
+    ``rows`` holds one row per window and group ``by``. Each column c comes back as c, c_low and c_high; a window in
+    which it is NaN does not count.
     """
     grouped = rows.groupby(list(by), sort=False)[list(columns)]
-    mean, count = grouped.mean(), grouped.size()
+    mean, count = grouped.mean(), grouped.count()
     # One window gives a NaN deviation and so NaN ends, as in `interval`.
-    half = grouped.std(ddof=1).mul(_half_width(count), axis=0)
+    half = grouped.std(ddof=1) * _half_width(count.clip(lower=1))
     out = mean.join((mean - half).add_suffix("_low")).join((mean + half).add_suffix("_high"))
     return out.reset_index()
 
@@ -184,7 +185,10 @@ def rank_correlation(
         raise ValueError(
             f"a rank correlation needs 5 or more pairs, got {[len(part) for part in ranks]} values"
         )
-    if any(np.isnan(part).any() or part.min() == part.max() for part in ranks):
+    finite = all(
+        np.isfinite(np.asarray(part, dtype=float)).all() for part in (x, y, given) if part is not None
+    )
+    if not finite or any(part.min() == part.max() for part in ranks):
         raise ValueError("a rank correlation needs finite quantities that are not constant")
     table = np.corrcoef(ranks)
     rho = table[0, 1]

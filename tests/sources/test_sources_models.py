@@ -169,6 +169,7 @@ def index(text: str):
             "names a file outside its folder",
         ),
         case("an index that is a list", index("[]"), "index.json of 'tiny' is damaged"),
+        case("an index of numbers", index('{"weight_map": {"w": 1}}'), "index.json of 'tiny' is damaged"),
         case(
             "an index that breaks off",
             index('{"weight_map": '),
@@ -267,6 +268,22 @@ def test_models_that_are_not_causal(tmp_path, tiny):
         for part in tiny.glob("tokenizer*"):
             shutil.copy(part, folder)
         refused(folder, complaint)
+
+
+@pytest.mark.bad_day("a model's name that no file can have")
+@pytest.mark.bad_day("a model in the home of an unknown user")
+def test_names_that_no_folder_can_have():
+    for name in ("~nobody-of-this-name/model", "./" + "a" * 300, "a\0b"):
+        for ask in (sources.fetch_model, sources.check_local_model):
+            with pytest.raises(sources.SourceError, match="no such folder"):
+                ask(name)
+        assert sources.context_length(name) is None
+
+
+@pytest.mark.bad_day("a model card that is no YAML")
+def test_a_broken_card_names_no_licence(tiny):
+    (tiny / "README.md").write_text("---\ntags: [a: b: c\n---\n")
+    assert sources.fetch_model(str(tiny))[1].licence == "unknown (no model card names one)"
 
 
 @pytest.mark.bad_day("the path of a model that is not there")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from attention_limits import controls, sources
 from attention_limits.sources import Model, SourceError, hub
-from attention_limits.sources.base import say
+from attention_limits.sources.base import is_folder, say
 from attention_limits.sources.registry import MODELS, PackagedFile
 
 RANDOM, SHUFFLED = "random:", "shuffled"
@@ -74,7 +73,7 @@ class Shelf:
     def _demand_hub(self, name: str) -> None:
         """Refuse what only the hub has, once it did not answer: every further question would cost seconds."""
         model = hub.parse(name)
-        here = isinstance(MODELS.get(name), PackagedFile) or Path(name).expanduser().is_dir()
+        here = isinstance(MODELS.get(name), PackagedFile) or is_folder(name)
         if here or model is None or hub.cached_snapshot(model):
             return
         if not self._silent:

@@ -16,7 +16,7 @@ from .heads import SUPPORTS, Head, check_choice, check_numbers, each_head
 
 _NUMBERS = ("d", "expected", "bound", "s_norm", "count_term", "mean_distance", "tightness")
 _COUNTS = ("rows", "violations", "sandwich_violations")
-_TOLERANCE = 5e-7  # relative; the square roots of the distances are taken in float32
+TOLERANCE = 5e-7  # relative; the square roots of the distances are taken in float32
 
 
 def distances(
@@ -99,10 +99,10 @@ def _of_rows(found: torch.Tensor, terms: torch.Tensor) -> torch.Tensor:
     """
     d, expected, bound, s_norm, slack = found
     kept, positive, count_term = terms > 0, d > 0, terms * s_norm
-    outside = (d - count_term).abs() > slack + _TOLERANCE * (d + count_term)
+    outside = (d - count_term).abs() > slack + TOLERANCE * (d + count_term)
     tightness = (bound / d).masked_fill_(~positive, 0.0)
     numbers = (d, expected, bound, s_norm, count_term, d / terms, tightness)
-    counts = (kept, d > bound * (1 + _TOLERANCE), outside, positive)
+    counts = (kept, d > bound * (1 + TOLERANCE), outside, positive)
     return torch.stack([*numbers, *(part.double() for part in counts)]).masked_fill_(~kept, 0.0)
 
 

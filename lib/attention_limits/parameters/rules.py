@@ -103,13 +103,16 @@ class Rule:
 
 
 def _computed(bound: float | str | None, given: Mapping[str, Any], context: int | None) -> float | None:
-    """The number that a bound is; None for no bound, and for a context that is not known."""
+    """The number that a bound is; None for no bound, and for one by what is not known or what a chapter has not."""
     if bound == CONTEXT:
         return context
     if not isinstance(bound, str):
         return bound
     # Only the expressions written in this module come here, never a value that somebody gave.
-    return eval(bound, {"__builtins__": {}, "min": min, "max": max}, dict(given))
+    try:
+        return eval(bound, {"__builtins__": {}, "min": min, "max": max}, dict(given))
+    except NameError:
+        return None
 
 
 _ANY_NAME = r".*\S.*"

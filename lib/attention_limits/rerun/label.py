@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# What the engine itself puts into a build folder.
+# What the engine and the Makefile put into a build folder.
 TAKEN = {
+    "audit",
     "book",
     "book.log",
     "decided.json",
@@ -16,6 +17,7 @@ TAKEN = {
     "home",
     "html",
     "lock",
+    "mutants",
     "provenance.md",
     "records",
     "source",

@@ -62,7 +62,17 @@ def without_folders(requested: str) -> str:
     if os.pathsep in requested and not os.path.exists(requested):
         return os.pathsep.join(map(without_folders, requested.split(os.pathsep)))
     is_path = requested.startswith((".", "/", "~")) or os.path.exists(requested) or requested.count("/") > 1
-    return Path(requested).expanduser().absolute().name if is_path or "\\" in requested else requested
+    return expanded(requested).absolute().name if is_path or "\\" in requested else requested
+
+
+def expanded(name: str) -> Path:
+    """Return a path that may begin with ``~``; where that means nobody's home it stays as it is."""
+    return Path(os.path.expanduser(name))
+
+
+def is_folder(name: str) -> bool:
+    """Say whether there is a folder of this name; of one that no folder can have there is none."""
+    return os.path.isdir(os.path.expanduser(name))
 
 
 def say(message: str) -> None:

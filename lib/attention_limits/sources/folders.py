@@ -22,11 +22,11 @@ def weight_files(folder: Path) -> list[Path]:
         return [folder / WEIGHTS] if (folder / WEIGHTS).is_file() else []
     try:
         names = set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values())
+        outside = sorted(name for name in names if Path(name).name != name)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise SourceError(
             f"{INDEX} of {folder.name!r} is damaged ({error!r}). Fetch the model again."
         ) from error
-    outside = sorted(name for name in names if Path(name).name != name)
     if outside:
         raise SourceError(
             f"{INDEX} of {folder.name!r} names a file outside its folder: {outside[0]!r}. Refused."
@@ -137,10 +137,11 @@ def weights_digest(folder: Path) -> tuple[str, int]:
 
 def card_licence(folder: Path) -> str:
     """Return the licence that the folder's model card names, or that it names none."""
+    import yaml
     from huggingface_hub import ModelCard
 
     try:
         named = ModelCard.load(folder / "README.md").data.license
-    except (OSError, ValueError):
+    except (OSError, ValueError, yaml.YAMLError):
         named = None
     return str(named) if named else "unknown (no model card names one)"

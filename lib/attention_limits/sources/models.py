@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from attention_limits.sources import hub
-from attention_limits.sources.base import Provenance, SourceError, cache_folder, say
+from attention_limits.sources.base import Provenance, SourceError, cache_folder, expanded, is_folder, say
 from attention_limits.sources.embedded import embedded_folder, entry_name, quiet_transformers
 from attention_limits.sources.folders import card_licence, check_folder, configured_context, weights_digest
 from attention_limits.sources.registry import MODELS, PackagedFile
@@ -91,10 +92,10 @@ def context_length(name: str) -> int | None:
     weights. Raises SourceError for a name that no model can have.
     """
     known, on_hub = MODELS.get(name), hub.parse(name)
-    folder: Path | None = Path(name).expanduser()
+    folder: Path | None = expanded(name)
     if isinstance(known, PackagedFile):
         folder = cache_folder() / entry_name(name, known)
-    elif on_hub and (known or not Path(name).expanduser().is_dir()):
+    elif on_hub and (known or not is_folder(name)):
         folder = hub.cached_snapshot(on_hub)
     return configured_context(folder) if folder else None
 
@@ -121,14 +122,13 @@ def pick_device(requested: str) -> torch.device:
 
 
 def _is_local(name: str) -> bool:
-    return name not in MODELS and (Path(name).expanduser().is_dir() or hub.parse(name) is None)
+    return name not in MODELS and (is_folder(name) or hub.parse(name) is None)
 
 
 def _local_folder(name: str) -> Path:
-    folder = Path(name).expanduser().absolute()
-    if folder.is_dir():
-        return folder
-    what = "a file, not a folder" if folder.exists() else "no such folder"
+    if is_folder(name):
+        return expanded(name).absolute()
+    what = "a file, not a folder" if os.path.exists(expanded(name)) else "no such folder"
     raise SourceError(
         f"The model {name!r}: {what}. Give a folder made by save_pretrained, a hub name (org/name), "
         f"or one of {', '.join(sorted(MODELS))}, auto."

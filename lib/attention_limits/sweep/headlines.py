@@ -55,6 +55,7 @@ def headlines(results: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
         raise ValueError("The sweep has no result yet: no job is done; cells.csv says why.")
 
     others = dict(zip(cells.label, cells.others, strict=True))
+    called = {kind: _called(cells, kind) for kind in ("model", "text")}
     rows = []
     for line in results.itertuples():
         for id, needed, name in HEADLINES.get(line.chapter) or _first(results, line.chapter):
@@ -62,15 +63,22 @@ def headlines(results: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
                 continue
             kept = ((key, part) for key, part in line.reading.items() if key not in needed)
             rest = ", ".join(str(part) if key in _PLAIN else f"{key} = {part}" for key, part in kept)
-            series = f"{line.model}, {line.text}" + (
-                f", {_settings(others[line.label])}" if others[line.label] else ""
-            )
+            series = ", ".join(called[kind][line.label] for kind in called)
+            series += f", {_settings(others[line.label])}" if others[line.label] else ""
             number = f"{line.chapter}: {name}" + (f" ({rest})" if rest else "")
             rows.append([number, series, line.length, line.value, line.low, line.high])
     frame = pd.DataFrame(rows, columns=["number", "series", "length", "value", "low", "high"])
     return frame.drop_duplicates(["number", "series", "length"]).sort_values(
         "length", kind="stable", ignore_index=True
     )
+
+
+def _called(cells: pd.DataFrame, kind: str) -> dict[str, str]:
+    """What the model or text of each label is called: its name, with its hash where others have that name."""
+    known = cells.drop_duplicates("label").set_index("label")
+    hashes = known.groupby(kind)[f"{kind}_sha256"].transform("nunique")
+    marked = known[kind] + " (" + known[f"{kind}_sha256"].str[:7] + ")"
+    return known[kind].where(hashes < 2, marked).to_dict()
 
 
 def _first(results: pd.DataFrame, chapter: str) -> list[tuple[str, dict[str, Any], str]]:

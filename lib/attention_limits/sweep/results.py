@@ -94,10 +94,12 @@ def _state(
     if not (path := folder / "records" / f"{chapter}.json").exists():
         return "not run", "the run ended before its turn"
     try:
-        used = records.load(path)["parameters"]
+        record = records.load(path)
     except ValueError as error:
         return "failed", str(error)
-    plain = json.loads(json.dumps(dict(chosen)))
+    # A chapter without a model or text names none.
+    used = record["parameters"] | {kind: record[kind] for kind in ("model", "text") if record[kind]}
+    plain = json.loads(json.dumps(dict(chosen))) | _names(out, label)
     other = [
         f"{name} = {used[name]} instead of {value}"
         for name, value in plain.items()
@@ -154,12 +156,16 @@ def _facts(out: Path, cell: Cell) -> dict[str, Any]:
     """What both tables say of a cell; names and hashes are those of the files that were read, where they were."""
     facts = {"label": cell.label, "model": cell.model, "text": cell.text, "length": cell.length}
     facts["others"] = json.dumps(cell.others) if cell.others else ""
+    return facts | _names(out, cell.label) | _names(out, cell.label, "sha256", "_sha256")
+
+
+def _names(out: Path, label: str, fact: str = "name", suffix: str = "") -> dict[str, str]:
+    """What a cell's sources.json says of its model and text; nothing where it is not there."""
     try:
-        sources = json.loads((out / "sweep" / cell.label / "sources.json").read_text(encoding="utf-8"))
+        sources = json.loads((out / "sweep" / label / "sources.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return facts
-    names = {kind: sources[kind]["name"] for kind in ("model", "text")}
-    return facts | names | {f"{kind}_sha256": sources[kind]["sha256"] for kind in ("model", "text")}
+        return {}
+    return {f"{kind}{suffix}": sources[kind][fact] for kind in ("model", "text")}
 
 
 def _results(out: Path, job: Job, facts: Mapping[str, Any]) -> list[dict[str, Any]]:

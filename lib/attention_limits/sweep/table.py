@@ -19,6 +19,7 @@ import yaml
 
 from attention_limits.parameters import nearest
 from attention_limits.sources import SourceError, hub, text_state
+from attention_limits.sources.base import is_folder
 from attention_limits.sources.registry import MODELS
 
 # What a sweep runs unless told otherwise: the paper's experiments but the longest, Algorithm 3, and the heads' health.
@@ -56,7 +57,7 @@ def read(path: str | os.PathLike, declared: Mapping[str, Mapping[str, Any]]) -> 
     row, column, value and what is allowed for every fault; rows are counted as in the file, the header being 1.
     """
     known = {name: default for chapter in declared.values() for name, default in chapter.items()}
-    columns = [*REQUIRED, *sorted(known.keys() - PLACES - {*REQUIRED, "lengths"}), "lengths"]
+    columns = [*REQUIRED, *sorted(known.keys() - PLACES - set(REQUIRED))]
     faults: list[str] = []
     cells: dict[str, Cell] = {}
     seen: dict[tuple, int] = {}
@@ -172,7 +173,7 @@ def _cell(number: int, row: dict[str, str], known: Mapping[str, Any], faults: li
     try:
         if row["text"] not in ("", "auto"):
             text_state(row["text"])
-    except (SourceError, RuntimeError) as error:  # RuntimeError: "~somebody" means nothing here
+    except SourceError as error:
         faults.append(f"row {number}, text = {row['text']!r}: {error}")
     check("length", length >= SHORTEST, f"a whole number of tokens, at least {SHORTEST}")
     others = {name: _value(row[name]) for name in sorted(row.keys() - set(REQUIRED)) if row[name]}
@@ -183,7 +184,7 @@ def _cell(number: int, row: dict[str, str], known: Mapping[str, Any], faults: li
 
 
 def _is_model(name: str) -> bool:
-    return name in ("", "auto", *MODELS) or hub.parse(name) is not None or Path(name).expanduser().is_dir()
+    return name in ("", "auto", *MODELS) or hub.parse(name) is not None or is_folder(name)
 
 
 def _value(text: str) -> Any:
