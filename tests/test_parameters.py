@@ -158,8 +158,14 @@ LENGTHS = "it must be a list of different whole numbers, each from 2 to the mode
         case(
             "N as large as the shortest L",
             "algorithm-1",
-            {"lengths": [8, 16], "top_n": 8},
-            f"top_n is 8; {WHOLE} from 1 to min(lengths) - 1 (min(lengths) - 1 is 7, lengths is [8, 16]).",
+            {"lengths": [8, 16, 32], "top_n": 8},
+            f"top_n is 8; {WHOLE} from 1 to min(lengths) - 1 (min(lengths) - 1 is 7, lengths is [8, 16, 32]).",
+        ),
+        case(
+            "too few lengths for a straight line",
+            "algorithm-1",
+            {"lengths": [8, 16]},
+            "lengths is [8, 16]; it must be a list of different whole numbers, at least three, each from 2 to",
         ),
         case(
             "an N of a list as large as L",
@@ -195,7 +201,7 @@ LENGTHS = "it must be a list of different whole numbers, each from 2 to the mode
             "more predictions than tokens",
             "selection",
             {"targets": 64},
-            f"targets is 64; {WHOLE} from 1 to min(lengths) - 1",
+            f"targets is 64; {WHOLE} from 2 to min(lengths) - 1",
         ),
         case(
             "a stride longer than the window",

@@ -40,6 +40,11 @@ def test_over_windows_is_interval_per_group():
             np.testing.assert_allclose(found.loc[head, [column, f"{column}_low", f"{column}_high"]], expected)
 
 
+def test_points_of_one_height_have_the_power_zero():
+    fit = statistics.fit_power([1, 2, 4, 8], [3, 3, 3, 3])
+    assert (fit.exponent, fit.low, fit.high, fit.factor, fit.r2) == (0, 0, 0, 3, 1)
+
+
 def test_a_window_without_a_number_does_not_count():
     rows = pd.DataFrame({"head": [0, 0, 0, 1], "d": [1.0, 2.0, np.nan, np.nan]})
     found = statistics.over_windows(rows, ["head"], ["d"]).set_index("head")

@@ -70,10 +70,15 @@ class PowerFit:
 
 
 def fit_power(x: ArrayLike, y: ArrayLike) -> PowerFit:
-    """Least-squares power law through positive points, in log-log. Needs three points (ValueError otherwise)."""
+    """Least-squares power law through positive points, in log-log. Needs three points (ValueError otherwise).
+
+    Points that are all equally high lie on the power 0: R^2 is then 1.
+    """
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     if len(x) < 3 or len(x) != len(y) or (x <= 0).any() or (y <= 0).any():
         raise ValueError(f"a power needs at least three points with positive x and y, got x = {x}, y = {y}")
+    if np.ptp(y) == 0:
+        return PowerFit(0.0, 0.0, 0.0, float(y[0]), 1.0)
     line = stats.linregress(np.log(x), np.log(y))
     half = stats.t.ppf((1 + LEVEL) / 2, len(x) - 2) * line.stderr
     r2 = line.rvalue**2

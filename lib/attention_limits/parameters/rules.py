@@ -11,7 +11,7 @@ from typing import Any
 
 CONTEXT = "the model's context"
 _KINDS = {int: ("a whole number", "whole numbers"), float: ("a number", "numbers"), str: ("a name", "names")}
-_COUNTS = {3: "three", 4: "four"}
+_COUNTS = {2: "two", 3: "three", 4: "four"}
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ RULES: dict[str, Rule] = {
     "top_ns": Rule(least=1, most="length - 1", many=True),
     "largest_n": _COUNT,
     "head_n": Rule(least=1, most="min(lengths) - 1"),
-    "targets": Rule(least=1, most="min(lengths) - 1"),
+    "targets": Rule(least=2, most="min(lengths) - 1"),
     "stride": Rule(least=1, most="length"),
     "windows": _COUNT,
     "apart": _COUNT,
@@ -180,6 +180,7 @@ RULES: dict[str, Rule] = {
 
 OWN: dict[str, dict[str, Rule]] = {
     "weights": {"lengths": replace(_LENGTHS, some_least=8)},
+    "algorithm-1": {"lengths": replace(_LENGTHS, fewest=3)},
     "algorithm-2": {"length": Rule(least=3, most=CONTEXT)},
     "algorithm-3": {"stride": _COUNT},
     "algorithm-4": {"length": Rule(least=3, most=CONTEXT)},
@@ -188,6 +189,7 @@ OWN: dict[str, dict[str, Rule]] = {
         "stride": Rule(least=1, most="min(lengths) / 2"),
     },
     "selection": {
+        "lengths": replace(_LENGTHS, least=3, fewest=2),
         "top_ns": Rule(least=1, many=True, some_most="min(lengths) - 1"),
         "stride": Rule(least=1, most="min(lengths)"),
     },

@@ -47,7 +47,7 @@ CLAIMS: tuple[Claim, ...] = (
             ),
         ),
         evidence=("fig-weights-exponents", "fig-weights-heads"),
-        limits="the lemma is about infinite L, and a power fitted through finite lengths says nothing about that"
+        limits="the rate is one for L to infinity, and a power fitted through finite lengths says nothing about that"
         " limit. The reading is which weight of the row is meant.",
     ),
     Claim(
@@ -80,7 +80,7 @@ CLAIMS: tuple[Claim, ...] = (
             Use("algorithm-1", "growth.mean_d_end"),
         ),
         evidence=("prop-sandwich", "fig-algorithm-1-heads", "fig-algorithm-1-mean-distance"),
-        limits="d is a sum over the unselected tokens. The share (n-N)|s|/d says how much of it is their number.",
+        limits="d is a sum over the unselected tokens. What d/(n-N) does not grow by is the growth of their number.",
     ),
     Claim(
         id="C5",
