@@ -189,6 +189,14 @@ def test_flags_are_those_of_one_n_and_false_where_it_is_not_wanted():
     given = (weights, visible, none, order, torch.tensor([1]), gram, none.double(), 3, 2)
     flags = kernels.geometry_rows(*given)[1]
     assert flags.dtype == torch.bool and flags.tolist() == [[False, False]]
+    # Nor where no token is left unselected.
+    visible = torch.tensor([2])
+    weights = torch.tensor([[0.6, 0.4, 0.0]]).double()
+    order = kernels.top_rows(weights, visible, 2)
+    flags = kernels.geometry_rows(
+        weights, visible, none, order, torch.tensor([2]), gram, none.double(), 3, 2
+    )[1]
+    assert flags.tolist() == [[False, False]]
 
 
 def test_one_selected_token_is_always_told_apart(seen):  # noqa: F811
