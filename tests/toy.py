@@ -64,6 +64,17 @@ def project(folder: Path) -> Path:
     return folder
 
 
+def byte_tokenizer():
+    """A byte-level tokenizer without merges: every text has tokens, one per byte."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    made = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(alphabet)}, merges=[]))
+    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=made)
+
+
 def _write_model(folder: Path) -> None:
     """A folder that is a model as far as fetching it goes: no notebook of the toy project loads it."""
     folder.mkdir()

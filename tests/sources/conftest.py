@@ -13,25 +13,15 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from attention_limits.sources import registry
+from toy import byte_tokenizer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
+@pytest.fixture(scope="session")
 def tokenizer():
-    """A byte-level tokenizer without merges: every text has tokens, one per byte."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE(vocab={letter: i for i, letter in enumerate(alphabet)}, merges=[]))
-    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    return PreTrainedTokenizerFast(tokenizer_object=made)
-
-
-@pytest.fixture(name="tokenizer", scope="session")
-def tokenizer_fixture():
-    """That tokenizer, for a test."""
-    return tokenizer()
+    """A token for each byte of a text."""
+    return byte_tokenizer()
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +35,7 @@ def pristine(tmp_path_factory) -> Path:
     GPT2LMHeadModel(
         GPT2Config(n_layer=1, n_head=2, n_embd=8, n_positions=32, vocab_size=256)
     ).save_pretrained(folder)
-    tokenizer().save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
     return folder
 
 

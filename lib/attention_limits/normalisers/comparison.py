@@ -28,14 +28,18 @@ def compare(
     """`scaling`, `separability` and `sensitivity` of one window; all parameters are checked before the first.
 
     N_s/N is measured on every fourth and the Jacobians on every eighth of the rows that ``stride`` keeps (the window's
-    last row always among them where ``stride`` divides its length).
+    last row always among them where ``stride`` divides its length); N_s/N on more of them where the largest N would be
+    left without a row.
     """
     check_numbers("lengths", lengths, 2, capture.length, "tokens in the window")
     check_numbers("top_ns", top_ns, 1, capture.length - 1, "one token must stay unselected")
     check_choice("spaces", spaces, SPACES)
     check_positive("temperatures", temperatures)
     check_stride(stride, min(lengths))
-    fourth, eighth = (min(times * stride, capture.length) for times in (4, 8))
+    length, most = capture.length, max(top_ns)
+    # A row must be left that has more keys than the largest N.
+    fourth = next(step for step in (4 * stride, 2 * stride, stride, 1) if length - length % step > most)
+    eighth = min(8 * stride, length)
     return (
         scaling(capture, rules, lengths=lengths, top_ns=top_ns, stride=stride),
         separability(capture, rules, top_ns=top_ns, spaces=spaces, stride=fourth),
