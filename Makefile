@@ -64,6 +64,8 @@ rerun: export ATTENTION_LIMITS_NAME := $(value NAME)
 rerun: $(STAMP)
 	@[ -n "$$ATTENTION_LIMITS_NAME" ] || { \
 	  echo "Give the run a label of its own: make rerun TEXT=my-text.txt NAME=mine" >&2; exit 1; }
+	@[ "$$ATTENTION_LIMITS_TEXT$$ATTENTION_LIMITS_MODEL$(if $(ARGS),given)" != autoauto ] || { \
+	  echo "Nothing is other than in \`make book\`. Name a text or a model: make rerun TEXT=my-text.txt NAME=mine" >&2; exit 1; }
 	@$(PY) -m snakemake $(WHERE) $(ARGS)
 	@html="$$(cd "$$ATTENTION_LIMITS_OUT/$$ATTENTION_LIMITS_NAME" && pwd)/html"; \
 	[ ! -e "$$html/index.html" ] || { \

@@ -53,6 +53,8 @@ if MAIN:
 else:
     settled = json.loads(zlib.decompress(base64.b64decode(os.environ[SETTLED])))
     config = settled["config"]
+if "sweep" in sys.argv[1:] and not config["sweep"]:
+    sys.exit("A sweep needs a table: make sweep TABLE=table.csv, or --config sweep=table.csv; see the README.")
 GIVEN = {key: value for key, value in config.items() if key not in OWN}  # parameters of notebooks
 REFERENCE = OUT = str(config["out"])
 LABEL = config["name"]
@@ -140,8 +142,6 @@ for word in sys.argv[1:] if MAIN else ():  # Snakemake takes a setting without -
     name, equals, _ = word.partition("=")
     if equals and name in parameter_names | OWN and name not in ASKED:
         sys.exit(f"{word}: settings come after --config, as in ARGS='--config {word}'.")
-if "sweep" in sys.argv[1:] and not config["sweep"]:
-    sys.exit("A sweep needs a table: make sweep TABLE=table.csv, or --config sweep=table.csv; see the README.")
 for name in config.keys() - OWN - parameter_names:
     sys.exit(f"--config {name}: no notebook has this parameter.{nearest(name, parameter_names | OWN)}")
 

@@ -272,6 +272,24 @@ def test_a_printed_report_says_everything(report):
     assert [r[-1] for r in rows] == ["none" if pd.isna(n) else str(n) for n in report.table.critical_n]
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--length", "99999"], "length is 99999; it must be a whole number from 2 to the model's context"),
+        (["--text", "none.txt"], "There is no text file 'none.txt'"),
+        (["--text", "short.txt"], "the text has 5 bytes, but 256 tokens of it are read"),
+    ],
+)
+def test_the_command_says_what_is_wrong_before_the_model_loads(tmp_path, capsys, monkeypatch, given, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "short.txt").write_text("Short")
+    config = {"model_type": "gpt2", "n_positions": 1024}
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))  # nothing to load
+    assert main(["--model", "model", *given]) == 1
+    assert capsys.readouterr().err.startswith(f"attention_limits.health: {words}")
+
+
 def test_the_command_prints_and_writes(tmp_path, capsys):
     path = tmp_path / "report.json"
     given = [

@@ -162,6 +162,12 @@ LENGTHS = "it must be a list of different whole numbers, each from 2 to the mode
             f"top_n is 8; {WHOLE} from 1 to min(lengths) - 1 (min(lengths) - 1 is 7, lengths is [8, 16, 32]).",
         ),
         case(
+            "a list that papermill handed over as text",
+            "algorithm-1",
+            {"lengths": "[32,64,128]"},
+            "It came as text, as papermill's -p gives it; -y 'lengths: [...]' gives a list.",
+        ),
+        case(
             "too few lengths for a straight line",
             "algorithm-1",
             {"lengths": [8, 16]},

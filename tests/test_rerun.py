@@ -347,7 +347,12 @@ def test_the_commands_of_the_readme_do_what_make_rerun_does(toy, made):
             ["TEXT=a text.txt"],
             "Give the run a label of its own: make rerun TEXT=",
         ),
-        case("a rerun with a path as label", ["NAME=../x"], "NAME is '../x'; a label consists of"),
+        case("a rerun of nothing new", ["NAME=x"], "Name a text or a model: make rerun TEXT="),
+        case(
+            "a rerun with a path as label",
+            ["NAME=../x", "TEXT=a text.txt"],
+            "NAME is '../x'; a label consists of",
+        ),
         case("a rerun of an empty standard input", ["NAME=x", "TEXT=-"], "Standard input is empty"),
         case(
             "a rerun against a folder that is not there",

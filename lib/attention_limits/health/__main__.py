@@ -9,7 +9,8 @@ import argparse
 import sys
 
 from attention_limits.capture import SPACES
-from attention_limits.sources import DEVICES, SourceError
+from attention_limits.parameters import check as check_parameters
+from attention_limits.sources import DEVICES, SourceError, check_size
 from attention_limits.sources.base import say
 from attention_limits.sources.registry import MODELS, TEXTS
 
@@ -38,10 +39,14 @@ def main(arguments: list[str] | None = None) -> int:
     options = vars(parser.parse_args(arguments))
     output = options.pop("output")
     try:
+        # What is wrong with these is said before the model loads.
+        check_parameters("health", {name: options[name] for name in ("model", "length")})
+        if options["text"] != "auto":
+            check_size(options["text"], options["length"] * options["windows"])
         report = check(options.pop("model"), options.pop("text"), **options)
         report.save(output)
     except (SourceError, ValueError, OSError) as error:
-        say(f"attention_limits.health: {error}")
+        say(f"attention_limits.health: {str(error).removeprefix('health: ')}")
         return 1
     print(report)
     return 0

@@ -30,7 +30,11 @@ def check(chapter: str, declared: Mapping[str, Any], given: Mapping[str, Any] | 
     rules = {name: known for name in values if (known := rule(chapter, name))}
     for name, known in rules.items():
         if not known.fits_kind(values[name]):
-            raise ParameterError(f"{chapter}: {name} is {_short(values[name])}; it must be {known.wanted}.")
+            hint = f" It came as text, as papermill's -p gives it; -y '{name}: [...]' gives a list."
+            hint = hint if known.many and isinstance(values[name], str) else ""
+            raise ParameterError(
+                f"{chapter}: {name} is {_short(values[name])}; it must be {known.wanted}.{hint}"
+            )
     context = None
     if any(known.most == CONTEXT for known in rules.values()) and "model" in values:
         context = _context(values["model"])

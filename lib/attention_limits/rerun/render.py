@@ -138,9 +138,10 @@ def points(pairs: Sequence[Pair]) -> pd.DataFrame:
             row = {"claim": pair.claim.id, "number": pair.use.meaning or own["meaning"], "rule": turned}
             row["reading"] = ", ".join(f"{key} {value}" for key, value in own["reading"].items())
             rows.append(row | _ends("reference", reference) | _ends("own", own))
-    return pd.DataFrame(
-        sorted(rows, key=lambda row: row["rule"])
-    )  # what turned is drawn last, above the rest
+    rows.sort(key=lambda row: row["rule"])  # what turned is drawn last, above the rest
+    return pd.DataFrame(rows).drop_duplicates(
+        list(rows[0])[1:] if rows else None
+    )  # what two claims share is drawn once
 
 
 def _ends(name: str, result: dict[str, Any]) -> dict[str, float]:

@@ -23,7 +23,11 @@ HEADLINES: dict[str, list[tuple[str, dict[str, Any], str]]] = {
     "algorithm-4": [
         ("ratio.median", {"top_n": 16}, "share told apart at N = 16, median head"),
         ("coverage.union", {"heads": 3, "top_n": 16}, "share told apart by three heads at N = 16"),
-        ("coverage.shared", {"heads": 3, "top_n": 16}, "share in the shared space of three heads at N = 16"),
+        (
+            "coverage.shared",
+            {"heads": 3, "top_n": 16},
+            "share told apart of the tokens that all three heads selected, N = 16",
+        ),
     ],
     "algorithm-5": [
         ("fit.exponent_spectral", {}, "power of T in the Jacobian's norm, largest head"),
