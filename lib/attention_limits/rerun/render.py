@@ -128,8 +128,11 @@ def origin(run: Run) -> str:
 
 
 def points(pairs: Sequence[Pair]) -> pd.DataFrame:
-    """A row per matched result of a judged number: both values, their intervals. Counts of violations are left out."""
-    rows: list[dict[str, Any]] = []
+    """A row per matched result of a judged number: both values, their intervals. Counts of violations are left out.
+
+    What two claims judge alike has one row, that of the first.
+    """
+    rows: dict[Any, dict[str, Any]] = {}
     for pair in pairs:
         if pair.use.rule in ("", "unbroken"):
             continue
@@ -137,11 +140,10 @@ def points(pairs: Sequence[Pair]) -> pd.DataFrame:
         for reference, own in pair.results:
             row = {"claim": pair.claim.id, "number": pair.use.meaning or own["meaning"], "rule": turned}
             row["reading"] = ", ".join(f"{key} {value}" for key, value in own["reading"].items())
-            rows.append(row | _ends("reference", reference) | _ends("own", own))
-    rows.sort(key=lambda row: row["rule"])  # what turned is drawn last, above the rest
-    return pd.DataFrame(rows).drop_duplicates(
-        list(rows[0])[1:] if rows else None
-    )  # what two claims share is drawn once
+            which = (pair.use.record, own["id"], row["reading"], own["value"], turned)
+            rows.setdefault(which, row | _ends("reference", reference) | _ends("own", own))
+    # What turned is drawn last, above the rest.
+    return pd.DataFrame(sorted(rows.values(), key=lambda row: row["rule"]))
 
 
 def _ends(name: str, result: dict[str, Any]) -> dict[str, float]:
