@@ -99,7 +99,8 @@ def _state(
         return "failed", str(error)
     # A chapter without a model or text names none.
     used = record["parameters"] | {kind: record[kind] for kind in ("model", "text") if record[kind]}
-    plain = json.loads(json.dumps(dict(chosen))) | _names(out, label)
+    plain = json.loads(json.dumps(dict(chosen)))
+    plain |= {kind: source["name"] for kind, source in _sources(out, label).items()}
     other = [
         f"{name} = {used[name]} instead of {value}"
         for name, value in plain.items()
@@ -156,16 +157,18 @@ def _facts(out: Path, cell: Cell) -> dict[str, Any]:
     """What both tables say of a cell; names and hashes are those of the files that were read, where they were."""
     facts = {"label": cell.label, "model": cell.model, "text": cell.text, "length": cell.length}
     facts["others"] = json.dumps(cell.others) if cell.others else ""
-    return facts | _names(out, cell.label) | _names(out, cell.label, "sha256", "_sha256")
+    for kind, source in _sources(out, cell.label).items():
+        facts |= {kind: source["name"], f"{kind}_sha256": source["sha256"]}
+    return facts
 
 
-def _names(out: Path, label: str, fact: str = "name", suffix: str = "") -> dict[str, str]:
+def _sources(out: Path, label: str) -> dict[str, dict[str, Any]]:
     """What a cell's sources.json says of its model and text; nothing where it is not there."""
     try:
         sources = json.loads((out / "sweep" / label / "sources.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return {f"{kind}{suffix}": sources[kind][fact] for kind in ("model", "text")}
+    return {kind: sources[kind] for kind in ("model", "text")}
 
 
 def _results(out: Path, job: Job, facts: Mapping[str, Any]) -> list[dict[str, Any]]:
