@@ -168,15 +168,20 @@ def test_an_error_is_said_once(tmp_path, capfd):
     assert capfd.readouterr().err.count("ValueError: two\nlines") == 1
 
 
-def test_only_long_loops_show_progress_in_a_log(tmp_path, capfd, monkeypatch):
-    loop = "import time\nfrom tqdm import tqdm\nfor i in tqdm(range(3), desc='{}'): time.sleep({})"
-    path = write_notebook(tmp_path / "a.md", "n = 1", loop.format("short", 0), loop.format("long", 0.7))
+def test_only_long_loops_show_progress_and_do_so_in_lines(tmp_path, capfd, monkeypatch):
+    loop = "import time\nfrom tqdm import tqdm\nfor i in tqdm(range({2}), desc='{0}'): time.sleep({1})"
+    cells = loop.format("short", 0, 3), loop.format("long", 0.5, 5), "# no loop\nimport time\ntime.sleep(1.5)"
+    path = write_notebook(tmp_path / "a.md", "n = 1", *cells)
     monkeypatch.setattr(heartbeat, "SECONDS", 1)
     for name in ("TQDM_DELAY", "TQDM_MININTERVAL"):
         monkeypatch.delenv(name, raising=False)
     execute.execute(path, tmp_path / "a.ipynb", {})
-    said = capfd.readouterr().err
-    assert "short" not in said and "long: " in said
+    said = capfd.readouterr()
+    assert re.search(
+        r"^a: in code cell 3 of 4: import time; long: +\d0%\|.*\| \d/5 .* \(\d s\)$", said.out, re.MULTILINE
+    )
+    assert re.search(r"^a: in code cell 4 of 4: # no loop \(\d s\)$", said.out, re.MULTILINE)
+    assert "short" not in said.out and "\r" not in said.out and said.err == ""
 
 
 @pytest.mark.parametrize(

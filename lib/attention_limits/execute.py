@@ -134,10 +134,10 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], n
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     # Threads that wait sleep instead of spinning: beside another process that makes a run ten times as fast.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    # Progress bars go to the terminal, where they need no widgets, and to logs, which only the long ones shall fill.
+    # Progress bars are told in lines, which needs no widgets; the executed notebook keeps few states of them.
     os.environ.setdefault("PYTHONWARNINGS", "ignore:IProgress not found")
-    os.environ.setdefault("TQDM_DELAY", str(heartbeat.SECONDS))
-    os.environ.setdefault("TQDM_MININTERVAL", str(heartbeat.SECONDS))
+    os.environ.setdefault("TQDM_DELAY", str(heartbeat.SECONDS / 4))
+    os.environ.setdefault("TQDM_MININTERVAL", str(heartbeat.SECONDS / 4))
     import nbformat
     import papermill
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
@@ -154,7 +154,7 @@ def _run(notebook: Path, node: Any, partial: Path, parameters: dict[str, Any], n
                 parameters,
                 engine_name=beat.engine(),
                 progress_bar=False,
-                stderr_file=sys.stderr,
+                stderr_file=beat,
                 start_timeout=180,
                 extra_arguments=["--IPKernelApp.log_level=50"],  # no word on encryption or shutdown
             )
