@@ -16,6 +16,13 @@ ifneq ($(origin NAME),command line)
 NAME :=
 endif
 
+# A misspelt one would change nothing, and tell so only by what the run then shows.
+KNOWN := MODEL TEXT DEVICE CORES OUT NAME TABLE PROFILE ARGS PYTHON INSTALLING PY STAMP SHELL
+UNKNOWN := $(filter-out $(KNOWN),$(foreach name,$(.VARIABLES),$(if $(filter command,$(origin $(name))),$(name))))
+ifneq ($(UNKNOWN),)
+$(error $(UNKNOWN): no variable of this Makefile; `make` lists them. One for the environment stands before the command: $(firstword $(UNKNOWN))=... make)
+endif
+
 PY := .venv/bin/python
 STAMP := .venv/.installed
 

@@ -351,6 +351,9 @@ def test_the_commands_of_the_readme_do_what_make_rerun_does(toy, made):
         ),
         case("a rerun of nothing new", ["NAME=x"], "Name a text or a model: make rerun TEXT="),
         case(
+            "a misspelt variable of make", ["NAME=x", "MODLE=a model"], "MODLE: no variable of this Makefile"
+        ),
+        case(
             "a rerun with a path as label",
             ["NAME=../x", "TEXT=a text.txt"],
             "NAME is '../x'; a label consists of",
