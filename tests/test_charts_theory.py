@@ -63,7 +63,9 @@ def test_picked_curves_draw_the_chosen_rows_and_leave_gaps():
         start={"n": 3},
     )
     svg = vl_convert.vegalite_to_svg(chart.to_dict())
-    paths = re.findall(r'aria-label="T: 1; y: 3; curve: (low bound|value)"[^>]* d="([^"]*)"', svg)
+    paths = re.findall(
+        r'aria-label="T: 1; y: 3; curve: (low bound|value)"[^>]*"line mark"[^>]* d="([^"]*)"', svg
+    )
     # at n = 3 both curves start at y = 3; the second has two points, because its middle one is missing
     assert [(name, len(re.findall("[ML]", path))) for name, path in paths] == [("low bound", 3), ("value", 2)]
     assert chart.to_dict()["params"][0]["bind"]["options"] == [2, 3]
@@ -74,12 +76,30 @@ def test_picked_curves_draw_names_that_vega_would_take_for_paths():
     table = rows().assign(**{name: place for place, name in enumerate(names, start=1)})
     chart = picked_curves(table, x="t", x_title="T", curves=names, y_title="y", pickers={"n": "keys"})
     svg = vl_convert.vegalite_to_svg(chart.to_dict())
-    drawn = re.findall(r'aria-label="T: 1; y: (\d); curve: (.*?)" role="graphics-symbol"', svg)
+    drawn = re.findall(
+        r'aria-label="T: 1; y: (\d); curve: ([^>]*?)" role="graphics-symbol"[^>]*"line mark"', svg
+    )
     assert [(y, html.unescape(name)) for y, name in drawn] == [
         ("1", names[0]),
         ("2", names[1]),
         ("3", names[2]),
     ]
+
+
+@pytest.mark.parametrize("steps, marks", [(5, 5), (20, 20), (100, 0)])
+def test_picked_curves_mark_what_was_computed_where_that_is_little(steps, marks):
+    table = pd.DataFrame({"t": range(steps), "n": 1, "y": 1.0})
+    chart = picked_curves(table, x="t", x_title="T", curves=["y"], y_title="y", pickers={"n": "keys"})
+    drawn = vl_convert.vegalite_to_svg(chart.to_dict())
+    assert (
+        len(
+            re.findall(
+                r'aria-label="T: \d+; y: 1; curve: y" role="graphics-symbol" aria-roledescription="point"',
+                drawn,
+            )
+        )
+        == marks
+    )
 
 
 @pytest.mark.parametrize(

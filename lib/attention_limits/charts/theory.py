@@ -13,6 +13,8 @@ import pandas as pd
 
 from .figures import MAX_ROWS
 
+_FEW = 20  # values of x, up to which each has a mark
+
 # The paper's definitions as Vega expressions, in order; what _SUMS has is summed over the row just before its use.
 _KINDS = ["selected, told apart", "selected, not told apart", "not selected"]
 _STEPS = {
@@ -93,8 +95,9 @@ def picked_curves(
 
     ``rows`` is wide: one row per combination of ``pickers`` (column -> label of its drop-down list, which
     offers the column's values; it starts at ``start[column]`` or the first) and ``x``. Missing values leave a
-    gap; with ``y_domain`` a line is cut at its ends. Titles carry the units. Raises ValueError for missing
-    columns, repeated points, or more rows than a page may carry.
+    gap; with ``y_domain`` a line is cut at its ends. Where the values of ``x`` are few, marks tell what was
+    computed from the line between. Titles carry the units. Raises ValueError for missing columns, repeated
+    points, or more rows than a page may carry.
     """
     columns = [*pickers, x, *curves]
     if missing := [name for name in columns if name not in rows.columns]:
@@ -123,7 +126,7 @@ def picked_curves(
     y_scale: dict[str, Any] = {"type": "log"} if log_y else {}
     if y_domain:
         y_scale |= {"domain": list(y_domain), "clamp": True}
-    chart = base.mark_line().encode(
+    chart = base.mark_line(point=rows[x].nunique() <= _FEW).encode(
         x=alt.X(
             f"{x}:Q",
             title=x_title,
