@@ -34,7 +34,9 @@ def setting(own: Run, reference: Run, label: str) -> str:
         (): f"Model and text are the same in both, byte for byte: {same} the machine.",
         ("text",): f"The model is the same in both: {same} the text.",
         ("model",): f"The text is the same in both: {same} the model.",
-        KINDS: "Model and text both differ: no difference can be put down to one of them alone.",
+        KINDS: "Model and text both differ: no difference can be put down to one of them alone. "
+        "A reference with this book's model would show what the text does: `make book MODEL=... OUT=_build/other`, "
+        'and this run again with `ARGS="--config reference=_build/other"`.',
     }
     return f"This book, labelled *{escape(label)}*: {names[0]}. The reference: {names[1]}. {reason[tuple(other)]}"
 
