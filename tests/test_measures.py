@@ -73,6 +73,23 @@ def test_distances_equal_brute_force(seen, space, support):
         assert (row["rows"], row["violations"], row["sandwich_violations"]) == (count, 0, 0)
 
 
+@pytest.mark.parametrize("stray", [0.0, 1.0])
+def test_rounding_breaks_no_bound_where_all_tokens_lie_in_one_place(stray):
+    """Equal weights and equal vectors: d, its bound and r are zero; one with a vector of its own has them all above."""
+    model = gpt2()
+    with torch.no_grad():
+        for name, weight in model.module.named_parameters():
+            if "c_attn" in name:
+                weight[..., :32] = 0  # no query prefers any key
+    seen = capture.capture(model, torch.full((40,), 7))
+    seen.embedding[5] += stray
+    given = READINGS | {"spaces": ["embedding"], "top_ns": [1, 4, 20]}
+    found = measures.distances(seen, **given, lengths=[40])
+    told, _ = measures.separability(seen, **given, group_top_n=4)
+    assert found.violations.sum() == found.sandwich_violations.sum() == told.violations.sum() == 0
+    assert (found.d[(found.top_n == 1) & (found.support == "causal")] > 1e-6).all() == bool(stray)
+
+
 def test_readings_measured_together_equal_readings_measured_alone(seen):
     key = ["layer", "head", "space", "support", "length", "top_n"]
     together = measures.distances(seen, **READINGS, lengths=[8, 40], top_ns=[2, 7]).set_index(key)

@@ -95,11 +95,12 @@ def number(value: float, digits: int = 3) -> str:
         raise ValueError(f"number: {value!r} is not finite, so a sentence cannot state it")
     if isinstance(value, int) or (hasattr(value, "dtype") and value.dtype.kind in "iu"):
         return f"{int(value):,}".replace("-", "−")
-    mantissa, exponent = f"{float(value):.{digits - 1}e}".split("e")
+    value = float(value) or 0.0  # no minus before zero
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
     power = int(exponent)
     if value and not -4 <= power < 6:
         return f"{mantissa} × 10{str(power).translate(_SUPERSCRIPTS)}".replace("-", "−")
-    return f"{round(float(value), digits - 1 - power):,.{max(0, digits - 1 - power)}f}".replace("-", "−")
+    return f"{round(value, digits - 1 - power):,.{max(0, digits - 1 - power)}f}".replace("-", "−")
 
 
 def tidy(table: pandas.DataFrame, digits: int = 3) -> pandas.DataFrame:

@@ -16,7 +16,9 @@ from .heads import SUPPORTS, Head, check_choice, check_numbers, each_head
 
 _NUMBERS = ("d", "expected", "bound", "s_norm", "count_term", "mean_distance", "tightness")
 _COUNTS = ("rows", "violations", "sandwich_violations")
-TOLERANCE = 5e-7  # relative; the square roots of the distances are taken in float32
+# Of the distance and of the lengths that it is made of: square roots are taken in float32, and a distance between two
+# nearly equal vectors is a small difference of large numbers.
+TOLERANCE = 5e-7
 
 
 def distances(
@@ -36,7 +38,7 @@ def distances(
     Columns: layer, head, space, support, length, top_n; then means over tokens of d (``d``), E_J (``expected``), the
     bound (``bound``), |s| (``s_norm``), (n-N)|s| (``count_term``), d/(n-N) (``mean_distance``) and bound/d over
     tokens with d > 0 (``tightness``); ``rows``, the tokens averaged; ``violations``, tokens with d above the bound,
-    and ``sandwich_violations``, tokens outside the sandwich, both beyond rounding (5e-7, relative).
+    and ``sandwich_violations``, tokens outside the sandwich, both beyond rounding (5e-7 of d and of what it sums).
 
     ``stride`` averages over the last of every ``stride`` tokens only. Raises ValueError for a reading, length or N that
     makes no sense.
@@ -99,10 +101,10 @@ def _of_rows(found: torch.Tensor, terms: torch.Tensor) -> torch.Tensor:
     """
     d, expected, bound, s_norm, slack = found
     kept, positive, count_term = terms > 0, d > 0, terms * s_norm
-    outside = (d - count_term).abs() > slack + TOLERANCE * (d + count_term)
+    rounding = TOLERANCE * (d + count_term + slack)
     tightness = (bound / d).masked_fill_(~positive, 0.0)
     numbers = (d, expected, bound, s_norm, count_term, d / terms, tightness)
-    counts = (kept, d > bound * (1 + TOLERANCE), outside, positive)
+    counts = (kept, d > bound + rounding, (d - count_term).abs() > slack + rounding, positive)
     return torch.stack([*numbers, *(part.double() for part in counts)]).masked_fill_(~kept, 0.0)
 
 

@@ -13,6 +13,7 @@ from attention_limits.capture import SPACES, Capture
 from .heads import SUPPORTS, TOLERANCE, Head, check_choice, check_numbers, each_head
 
 _NUMBERS = ("ratio", "r", "lower", "lower_sharp", "upper")
+_NO_RADIUS = 1e-7  # of vectors of length one: an r below is 0 up to rounding, an unselected token at the very place of s
 
 
 def separability(
@@ -33,8 +34,8 @@ def separability(
     First table, per layer, head, space, support, top_n: means over tokens of N_s/N (``ratio``), ``r``, the Markov bound
     with xi_i (``lower``) and with sqrt(E Z_i^2) (``lower_sharp``), McDiarmid's bound (``upper``); ``near``, the share
     of selected tokens within 1e-6 of r; ``rows``; and ``violations``, rows with N_s/N below their own ``lower`` by more
-    than 1e-9. That bound holds surely for each row; the two others are for the mean over random vectors at fixed r,
-    while here r comes from the same vectors.
+    than 1e-9. That bound holds surely for each row with r > 0, here taken as r > 1e-7, beyond rounding; the two others
+    are for the mean over random vectors at fixed r, while here r comes from the same vectors.
 
     Second table, per layer, space and group of ``group`` neighbouring heads (all heads of a layer that has fewer; heads
     left over at the end of a layer form no group), at N = ``group_top_n`` and the first support, over the rows with
@@ -105,7 +106,7 @@ def _averages(values: torch.Tensor, key: dict, top_ns: Sequence[int]) -> list[di
     kept = ~values[0].isnan()
     rows = kept.sum(dim=0)
     means = (values.masked_fill(~kept, 0.0).sum(dim=1) / rows).cpu().numpy()
-    broken = (values[0] < values[2] - TOLERANCE).sum(dim=0).tolist()
+    broken = ((values[0] < values[2] - TOLERANCE) & (values[1] > _NO_RADIUS)).sum(dim=0).tolist()
     table = []
     for column, (top_n, count) in enumerate(zip(top_ns, rows.tolist(), strict=True)):
         if not count:

@@ -17,8 +17,8 @@ from .heads import TINY, TOLERANCE, Head, check_numbers, head_table, logit_block
 def weight_scaling(capture: Capture, *, lengths: Sequence[int]) -> pd.DataFrame:
     """Extremes, entropy and bounds of the weights at context lengths L, for every head.
 
-    "At length L" means averaged over the rows with n in (L/2, L] visible keys: the same shape of average at every L, so
-    that a power of n shows as that power of L.
+    "At length L" means averaged over the rows with n in (L/2, L] visible keys. A power of n shows as that power of the
+    same mean of n, the geometric one for weights; against L itself it is off by up to a tenth where L is small.
 
     Columns: layer, head, length; ``largest``, ``median``, ``smallest`` weight (geometric means); ``entropy`` (nats),
     ``entropy_share`` (entropy / log n), ``support`` (exp entropy, tokens); ``first`` (weight on the first token);
