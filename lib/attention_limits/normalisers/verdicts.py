@@ -41,14 +41,14 @@ THRESHOLDS = {
         "exponent of the largest weight against L, minus softmax's (median over heads)",
         0.1,
         -0.1,
-        "Length limits less where the largest weight falls more slowly. 0.1 is a factor of 1.4 over 32 times the "
-        "length, the same tolerance as for claim C2.",
+        "Length limits less where the largest weight falls more slowly. 0.1 is a factor of 1.4 where the length "
+        "grows 32 times, the same tolerance as for claim C2.",
     ),
     "geometry": Threshold(
         "N_s/N minus softmax's at the same N, N = 16 (median over heads)",
         0.05,
         -0.05,
-        "0.05 is a third of the paper's band of 0.70 to 0.85, and less than one token of sixteen (0.0625).",
+        "0.05 is a third of the paper's band of 0.70 to 0.85, and at N = 16 less than one token (0.0625).",
     ),
     "gradient": Threshold(
         "mean norm of the Jacobian at T = 0.1, over softmax's",
