@@ -17,7 +17,7 @@ from attention_limits.intervention import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_capture import SMALL, Words, built, gpt2, llama, some_ids
+from test_capture import SMALL, Words, built, gpt2, llama, multiplied, some_ids
 from watching import LargestTensor
 
 MODELS = pytest.mark.parametrize("model", [gpt2, llama], ids=["gpt2", "llama"])
@@ -26,12 +26,7 @@ LENGTH = 24
 
 def uneven(model):
     """The small model with attention that is far from uniform, so that a selection matters."""
-    model = model()
-    with torch.no_grad():
-        for name, weight in model.module.named_parameters():
-            if any(part in name for part in ("c_attn.weight", "_proj.weight", "mlp")):
-                weight.mul_(8)
-    return model
+    return multiplied(model(), 8, ("c_attn.weight", "_proj.weight", "mlp"))
 
 
 def own_loss(model, ids):

@@ -7,28 +7,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from attention_limits import capture, kernels, measures
+from attention_limits import kernels, measures
 from attention_limits.measures.heads import each_head
 from attention_limits.theory import distance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import kernel_path  # noqa: F401
-from test_capture import gpt2, llama, some_ids
+from test_capture import gpt2, llama, uneven_capture
 
 READINGS = dict(spaces=["hidden", "embedding", "value"], supports=["causal", "full"])
 
 
 @pytest.fixture(scope="module", params=[gpt2, llama], ids=["gpt2", "llama"])
 def seen(request):
-    """A capture of 40 tokens with repeats (equal embeddings) and logits spread enough to be uneven."""
-    model = request.param()
-    with torch.no_grad():
-        for name, weight in model.module.named_parameters():
-            if any(part in name for part in ("c_attn.weight", "q_proj.weight", "k_proj.weight")):
-                weight.mul_(25)
-    ids = some_ids(40)
-    ids[10:20] = ids[0:10]
-    return capture.capture(model, ids)
+    return uneven_capture(request.param(), 25, 40)
 
 
 def brute_force(seen, space, support, length, top_n, layer, head):
