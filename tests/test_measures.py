@@ -111,7 +111,9 @@ def test_logit_blocks_are_the_models_logits(seen):
             np.testing.assert_allclose(row[:n], softmax_of_head(seen, 1, 2)[1][n - 1], rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(("top_n", "length", "right"), [(5, 40, 8), (19, 21, 7), (32, 39, 7), (1, 2, 2), (2, 3, 3)])
+@pytest.mark.parametrize(
+    ("top_n", "length", "right"), [(5, 40, 8), (19, 21, 7), (32, 39, 7), (1, 2, 2), (2, 3, 3)]
+)
 def test_the_first_step_that_leaves_a_row_beyond_n(top_n, length, right):
     left = {step: [n for n in range(step, length + 1, step) if n > top_n] for step in range(8, 0, -1)}
     assert measures.step_beyond(top_n, length, left) == right == next(step for step in left if left[step])
