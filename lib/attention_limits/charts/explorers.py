@@ -45,20 +45,9 @@ def head_explorer(
     if log_y:
         _check_positive(rows, [*series, *(c for pair in bands.values() for c in pair)])
     rows = rows[columns]
-    layers, heads = sorted(rows["layer"].unique().tolist()), sorted(rows["head"].unique().tolist())
     params, chosen = drop_downs(rows, {name: name.replace("_", " ") for name in pickers})
-    pick = alt.selection_point(
-        name="pick",
-        fields=["layer", "head"],
-        bind={  # type: ignore[arg-type]  # Altair takes a control for each field, its types do not say so
-            name: alt.binding_select(options=o, name=name) for name, o in (("layer", layers), ("head", heads))
-        },
-        on="click[event.item && event.item.datum && isValid(event.item.datum.head)]",
-        clear=False,
-        value=[{"layer": layers[0], "head": heads[0]}],
-    )
-    height = max(250, min(400, 24 * len(layers)))
-    heat = _map(chosen, pick, x, map_value, map_title).properties(width=230, height=height)
+    height = max(250, min(400, 24 * rows["layer"].nunique()))
+    heat = _map(chosen, _head_pick(rows), x, map_value, map_title).properties(width=230, height=height)
     lines = _lines(x, x_title, series, bands, y_title, sorted(rows[x].unique().tolist()), log_x, log_y)
     lines = lines.transform_filter(chosen).transform_filter(
         "datum.layer === pick_layer && datum.head === pick_head"
@@ -138,6 +127,21 @@ def _check_positive(rows: pd.DataFrame, columns: Sequence[str]) -> None:
             raise ValueError(
                 f"column {name!r} has {rows[name].min()}: a logarithmic axis shows positive values only"
             )
+
+
+def _head_pick(rows: pd.DataFrame) -> alt.Parameter:
+    """The head that is picked, by a click or by a drop-down list each for layer and head; the first one at first."""
+    values = {name: sorted(rows[name].unique().tolist()) for name in ("layer", "head")}
+    return alt.selection_point(
+        name="pick",
+        fields=list(values),
+        bind={  # type: ignore[arg-type]  # Altair takes a control for each field, its types do not say so
+            name: alt.binding_select(options=options, name=name) for name, options in values.items()
+        },
+        on="click[event.item && event.item.datum && isValid(event.item.datum.head)]",
+        clear=False,
+        value=[{name: options[0] for name, options in values.items()}],
+    )
 
 
 def _map(chosen: str, pick: alt.Parameter, x: str, value: str, title: str) -> alt.LayerChart:
