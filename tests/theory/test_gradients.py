@@ -90,19 +90,6 @@ def test_order_of_the_norms_and_corollary_3(alpha, temperature):
     )  # what 1/(4T) bounds
 
 
-@given(distributions(2))
-def test_power_iteration_is_a_second_route(alpha):
-    exact, power = grad.softmax_spectral_norm(alpha), grad.softmax_spectral_norm_power(alpha)
-    assert power <= exact * (1 + 1e-10) + 1e-15  # its product subtracts numbers near one next to a sink
-    assert power == pytest.approx(exact, rel=1e-4, abs=1e-13)
-
-
-def test_power_iteration_answers_the_same_every_time_and_divides_by_the_temperature():
-    alpha = softmax(np.random.default_rng(5).standard_normal(9))
-    assert grad.softmax_spectral_norm_power(alpha) == grad.softmax_spectral_norm_power(alpha)
-    assert grad.softmax_spectral_norm_power(alpha, 0.25) == 4 * grad.softmax_spectral_norm_power(alpha)
-
-
 def test_norms_and_bound_are_those_of_temperature_one_unless_another_is_named():
     for function in (grad.softmax_spectral_norm, grad.softmax_frobenius_norm, grad.softmax_spectral_bound):
         assert function([0.5, 0.3, 0.2], 0.5) == 2 * function([0.5, 0.3, 0.2])
@@ -201,7 +188,6 @@ def test_one_key_never_moves():
         (lambda: grad.corollary_3_printed_invalid(0.0), "^temperature = 0"),
         (lambda: grad.softmax_spectral_bound([0.5, 0.5], 0.0), "^temperature = 0"),
         (lambda: grad.softmax_spectral_norm([0.5, 0.5], 0.0), "^temperature = 0"),
-        (lambda: grad.softmax_spectral_norm_power([0.5, 0.5], 0.0), "^temperature = 0"),
         (lambda: grad.softmax_jacobian([0.5, 0.5], 0.0), "^temperature = 0"),
     ],
 )
