@@ -301,9 +301,8 @@ def test_windows_are_consecutive_and_read_no_more_than_needed():
 
 
 def test_windows_do_not_depend_on_where_the_text_was_cut():
-    text = " ".join(
-        "abcdefghijklmnopqrstuvwxyz" for _ in range(100)
-    )  # 27 characters a token: read in several steps
+    # 27 characters a token: read in several steps.
+    text = " ".join("abcdefghijklmnopqrstuvwxyz" for _ in range(100))
     assert capture.windows(Words(), text, 50, 2).eq(26).all()
 
 

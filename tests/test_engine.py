@@ -82,9 +82,8 @@ def test_from_nothing_to_a_book_and_then_only_what_changed(toy):
     assert (again.returncode, executed(again)) == (0, set())
     assert time.monotonic() - start < 15
 
-    changed = run(
-        toy, "widths=[3,5]"
-    )  # only the notebook that has the parameter, and the page that reads its record
+    # Only the notebook that has the parameter, and the page that reads its record.
+    changed = run(toy, "widths=[3,5]")
     assert (changed.returncode, executed(changed)) == (0, {"size", "index"})
     assert value(toy, "size") == 8
 

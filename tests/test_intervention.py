@@ -399,9 +399,7 @@ def test_models_that_capture_refuses_are_refused(model, length, message):
 def test_a_model_whose_layers_are_in_no_list_is_refused():
     model = gpt2()
     layers = model.module.transformer.h
-    layers[0], layers[1] = (
-        layers[1],
-        layers[0],
-    )  # a list in which entry i does not hold the attention of layer i
+    # A list in which entry i does not hold the attention of layer i.
+    layers[0], layers[1] = layers[1], layers[0]
     with pytest.raises(capture.CaptureError, match="GPT2LMHeadModel has no list of 2 layers"):
         untouched(model, some_ids(LENGTH))

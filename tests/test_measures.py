@@ -298,9 +298,8 @@ def test_vectors_of_zeros_lie_nowhere_else():
 def test_a_support_without_an_unselected_token_or_below_the_row_has_no_numbers():
     logits, x = np.array([[0.3, -0.2, 1.0, 0.1]]), np.random.default_rng(0).normal(size=(4, 3))
     _, _, found = walk(logits, x, wanted=[2, 4], totals=[3, 4])
-    kept = np.isfinite(found).all(
-        axis=0
-    )  # (support, N): causal n = 4, then n = 3, of which the row sees 4, and n = 4
+    # (support, N): causal n = 4, then n = 3, of which the row sees 4, and n = 4.
+    kept = np.isfinite(found).all(axis=0)
     assert kept.tolist() == [[True, False], [False, False], [True, False]]
     assert np.isnan(found[:, ~kept]).all()
     weights, visible = torch.tensor([[0.5, 0.3, 0.2, 0.0]]).double(), torch.tensor([3])

@@ -81,13 +81,11 @@ def test_order_of_the_norms_and_corollary_3(alpha, temperature):
     assert spectral_norm <= frobenius / temperature * slack + 1e-16
     assert spectral_norm <= bound * slack + 1e-16 and bound <= corrected * slack
     square = float(alpha @ alpha)
-    assert (
-        frobenius <= np.sqrt(max(square * (1 - square), 0)) * slack + 1e-8
-    )  # the step used for |J|_F <= 1/(2T)
+    # The step used for |J|_F <= 1/(2T).
+    assert frobenius <= np.sqrt(max(square * (1 - square), 0)) * slack + 1e-8
     assert frobenius / temperature <= corrected * slack
-    assert (
-        np.abs(grad.softmax_jacobian(alpha, temperature)).max() <= 0.25 / temperature * slack
-    )  # what 1/(4T) bounds
+    # What 1/(4T) bounds.
+    assert np.abs(grad.softmax_jacobian(alpha, temperature)).max() <= 0.25 / temperature * slack
 
 
 def test_norms_and_bound_are_those_of_temperature_one_unless_another_is_named():
