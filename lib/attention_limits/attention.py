@@ -68,9 +68,10 @@ def attending(
         """Attention function in transformers' interface."""
 
         def usual() -> torch.Tensor:
-            return sdpa_attention_forward(
+            out, _ = sdpa_attention_forward(
                 attention, query, key, value, mask, scaling=scaling, is_causal=is_causal, **others
-            )[0]
+            )
+            return out
 
         check_attention(attention, query, mask, is_causal, others)
         seen.add(attention.layer_idx)

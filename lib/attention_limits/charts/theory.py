@@ -1,4 +1,4 @@
-"""Charts of the theory chapters: the selection on a circle (the paper's Figure 1), and curves with drop-down lists."""
+"""The selection on a circle (the paper's Figure 1), and curves with drop-down lists."""
 
 from __future__ import annotations
 

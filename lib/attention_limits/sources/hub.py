@@ -83,13 +83,8 @@ def cached_snapshot(model: HubModel) -> Path | None:
         raise SourceError(f"{model.repository!r} is no model name the hub can have ({error}).") from error
     folder = Path(found)
     weights = weight_files(folder)
-    whole = (
-        (folder / "config.json").is_file()
-        and has_tokenizer(folder)
-        and weights
-        and all(w.is_file() for w in weights)
-    )
-    return folder if whole else None
+    whole = weights and all(path.is_file() for path in (folder / "config.json", *weights))
+    return folder if whole and has_tokenizer(folder) else None
 
 
 def is_cached(model: HubModel) -> bool:
