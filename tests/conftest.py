@@ -18,13 +18,8 @@ from sample_sweep import write_sweep
 from xdist.scheduler import LoadScopeScheduling
 
 BOOK = ("test_book.py", "test_reference.py")  # the modules that use the small book
-SLOW = [
-    "book",
-    "test_engine.py",
-    "test_sweep.py",
-    "test_cost.py",
-    "test_comparison.py",
-]  # these begin first, the longest before all
+# These begin first, the longest before all.
+SLOW = ["book", "test_engine.py", "test_sweep.py", "test_cost.py", "test_comparison.py"]
 
 
 # A slow machine, or one that measures coverage, is no fault of an example. Whether a fault that `make mutate` put in is

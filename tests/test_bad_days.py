@@ -114,11 +114,7 @@ def small(tmp_path) -> Path:
 @pytest.mark.parametrize(
     ("disk", "reason"),
     [
-        case(
-            "a full disk under a record",
-            disks.full,
-            "No space left|File too large",
-        ),
+        case("a full disk under a record", disks.full, "No space left|File too large"),
         case("a folder for records that cannot be written", disks.read_only, "Read-only|Permission denied"),
     ],
 )

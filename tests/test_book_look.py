@@ -255,9 +255,8 @@ def test_long_code_wraps_below_itself_and_is_copied_as_it_is(browser, sample):
             page.evaluate("document.querySelectorAll('details').forEach((folding) => (folding.open = true))")
             for block in page.locator(".cell_input pre").all():
                 assert block.evaluate("e => e.scrollWidth - e.clientWidth") <= 0
-                assert (
-                    block.evaluate("e => e.cloneNode(true).innerText").rstrip() == SOURCE
-                )  # as the copy button does it
+                # As the copy button does it.
+                assert block.evaluate("e => e.cloneNode(true).innerText").rstrip() == SOURCE
                 rows = (
                     block.locator(".al-line")
                     .nth(3)
@@ -267,9 +266,8 @@ def test_long_code_wraps_below_itself_and_is_copied_as_it_is(browser, sample):
                     )
                 )
                 top = min(top for _, top in rows)
-                code = min(
-                    left for left, at in rows if at < top + 3
-                )  # includes the indentation, four columns
+                # Includes the indentation, four columns.
+                code = min(left for left, at in rows if at < top + 3)
                 below = [left for left, at in rows if at > top + 10]
                 assert below and min(below) > code + 40
 

@@ -43,6 +43,22 @@ def some_ids(length, seed=1):
     return torch.randint(0, 101, (length,), generator=torch.Generator().manual_seed(seed))
 
 
+def multiplied(model, factor, parts=("c_attn.weight", "q_proj.weight", "k_proj.weight")):
+    """The model with the weights named so multiplied, which makes its attention far from uniform."""
+    with torch.no_grad():
+        for name, weight in model.module.named_parameters():
+            if any(part in name for part in parts):
+                weight.mul_(factor)
+    return model
+
+
+def uneven_capture(model, factor, length):
+    """A window of which some tokens come again, with equal embeddings, under attention that is far from uniform."""
+    ids = some_ids(length)
+    ids[10:20] = ids[0:10]
+    return capture.capture(multiplied(model, factor), ids)
+
+
 def eager_attentions(module, ids):
     before = module.config._attn_implementation
     module.set_attn_implementation("eager")
@@ -285,9 +301,8 @@ def test_windows_are_consecutive_and_read_no_more_than_needed():
 
 
 def test_windows_do_not_depend_on_where_the_text_was_cut():
-    text = " ".join(
-        "abcdefghijklmnopqrstuvwxyz" for _ in range(100)
-    )  # 27 characters a token: read in several steps
+    # 27 characters a token: read in several steps.
+    text = " ".join("abcdefghijklmnopqrstuvwxyz" for _ in range(100))
     assert capture.windows(Words(), text, 50, 2).eq(26).all()
 
 

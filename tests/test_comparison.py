@@ -147,9 +147,8 @@ def test_summary_is_the_mean_over_windows_of_medians_over_heads():
     assert (line["median"], line.q25, line.most) == pytest.approx(
         (np.mean(medians), np.mean(quartiles), np.mean(most))
     )
-    half = (
-        12.7062 * abs(medians[0] - medians[1]) / 2
-    )  # Student's t, one degree of freedom; s / sqrt 2 = |a - b| / 2
+    # Student's t, one degree of freedom; s / sqrt 2 = |a - b| / 2.
+    half = 12.7062 * abs(medians[0] - medians[1]) / 2
     assert (line.low, line.high) == pytest.approx((line["median"] - half, line["median"] + half), rel=1e-4)
     assert (line.heads, line.windows) == (7, 2)
 
@@ -268,15 +267,8 @@ def test_five_models_of_which_one_fails_half_way_and_one_is_refused(hub_of):
     others = ["random:gpt2", "short", "soft", "shuffled", "half", "absent", "org/other", "main", "short"]
     text = text_of(500)
     found = comparison.compare("main", others, text, PLAN, "cpu")
-    assert loaded == [
-        "main",
-        "short",
-        "soft",
-        "half",
-        "absent",
-        "org/other",
-        "main",
-    ]  # the last to be shuffled
+    # The last one to be shuffled.
+    assert loaded == ["main", "short", "soft", "half", "absent", "org/other", "main"]
     kinds = dict(zip(found.models.model, found.models.kind, strict=True))
     assert kinds == dict.fromkeys(["main", "short", "half", "org/other"], "trained") | {
         "gpt2 shape, random weights (seed 0)": "random",

@@ -62,10 +62,8 @@ def test_the_guides_own_notebook_is_one(tmp_path):
 def test_a_new_chapter_has_a_reference_to_be_written():
     """Every notebook that keeps a record is run by the tests at small settings and compared, and no list names it."""
     named = [path.stem for path in (ROOT / "notebooks").glob("*.md")]
-    assert set(named) - set(small_book.chapters()) == {
-        "scorecard",
-        "sweep",
-    }  # they read records and keep none
+    # They read records and keep none.
+    assert set(named) - set(small_book.chapters()) == {"scorecard", "sweep"}
 
 
 # --- a normaliser ---------------------------------------------------------------------------------------------------

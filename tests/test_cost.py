@@ -118,9 +118,8 @@ def test_runtime_table_compares_like_with_like():
         table.loc["1 to 3, one by one", "plain loop / here"] == "1,000"
         and table.loc["Algorithm 4", "plain loop / here"] == "–"
     )
-    assert (
-        table.iloc[:, 0].loc["all, one walk for 1 to 3"] == "18 h 13 min"
-    )  # 24 + 37 + 1024 + 7 + 1 minutes, as printed
+    # 24 + 37 + 1024 + 7 + 1 minutes, as printed.
+    assert table.iloc[:, 0].loc["all, one walk for 1 to 3"] == "18 h 13 min"
 
 
 def test_largest_difference():

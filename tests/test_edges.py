@@ -19,15 +19,11 @@ EDGES = [
     ("weights", {"lengths": [8], "windows": 1}),
     ("algorithm-1", {"lengths": [2, 3, 4], "top_n": 1, "windows": 1, **READINGS}),
     ("algorithm-2", {"length": 3, "top_ns": [1], "stride": 3, "windows": 1, **READINGS}),
-    (
-        "algorithm-2",
-        {"length": 21, "top_ns": [1, 20], "stride": 1, "windows": 2, **ALL},
-    ),  # 95 % of L is L - 1
+    # 95 % of L is L - 1.
+    ("algorithm-2", {"length": 21, "top_ns": [1, 20], "stride": 1, "windows": 2, **ALL}),
     ("algorithm-3", {"lengths": [2], "largest_n": 1, "levels": [0.01], "windows": 1, **READINGS}),
-    (
-        "algorithm-3",
-        {"lengths": [16, 32, 64], "largest_n": 1, "windows": 2, **ALL},
-    ),  # 0.06 L is beyond the largest N
+    # 0.06 L is beyond the largest N.
+    ("algorithm-3", {"lengths": [16, 32, 64], "largest_n": 1, "windows": 2, **ALL}),
     ("algorithm-4", {"length": 3, "top_ns": [1], "group": 1, "windows": 1, **READINGS}),
     ("algorithm-4", {"length": 3, "top_ns": [1], "group": 2, "windows": 2, **ALL}),  # few tokens are shared
     (

@@ -39,6 +39,19 @@ def run(folder, *config: str) -> subprocess.CompletedProcess:
     )
 
 
+def started(folder, **options) -> subprocess.Popen:
+    """A run of the engine in ``folder`` that goes on by itself; stdout and stderr together."""
+    return subprocess.Popen(
+        command(),
+        cwd=folder,
+        env=environment(folder),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        **options,
+    )
+
+
 def executed(done: subprocess.CompletedProcess) -> set[str]:
     """Names of the notebooks that a run started."""
     return set(re.findall(r"^(\w+): started", done.stdout, re.MULTILINE))
@@ -69,9 +82,8 @@ def test_from_nothing_to_a_book_and_then_only_what_changed(toy):
     assert (again.returncode, executed(again)) == (0, set())
     assert time.monotonic() - start < 15
 
-    changed = run(
-        toy, "widths=[3,5]"
-    )  # only the notebook that has the parameter, and the page that reads its record
+    # Only the notebook that has the parameter, and the page that reads its record.
+    changed = run(toy, "widths=[3,5]")
     assert (changed.returncode, executed(changed)) == (0, {"size", "index"})
     assert value(toy, "size") == 8
 
@@ -148,15 +160,7 @@ def test_a_failed_page_leaves_no_book_and_says_why(toy):
 )
 def test_after_a_kill_a_rerun_completes(toy, kill, number):
     chapter(toy, "seed", "seed = 0", "seed", "import time\ntime.sleep(6)")
-    process = subprocess.Popen(
-        command(),
-        cwd=toy,
-        env=environment(toy),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
+    process = started(toy, start_new_session=True)
     for line in process.stdout:
         if line.startswith("seed: started"):
             break
@@ -179,17 +183,7 @@ def test_after_a_kill_a_rerun_completes(toy, kill, number):
 
 @pytest.mark.bad_day("two builds at once in one folder")
 def test_two_runs_at_once_wait_for_each_other(toy):
-    first, second = (
-        subprocess.Popen(
-            command(),
-            cwd=toy,
-            env=environment(toy),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for _ in range(2)
-    )
+    first, second = started(toy), started(toy)
     said = [process.communicate(timeout=300)[0] for process in (first, second)]
     assert (first.returncode, second.returncode) == (0, 0), said
     assert sorted("size: started" in words for words in said) == [False, True]

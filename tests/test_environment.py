@@ -81,9 +81,8 @@ def test_lock_is_closed():
         if (name, extras) in seen:
             continue
         seen.add((name, extras))
-        if name not in LOCK and not name.startswith(
-            ("nvidia-", "cuda-", "triton")
-        ):  # torch pins these itself
+        # Torch pins these itself.
+        if name not in LOCK and not name.startswith(("nvidia-", "cuda-", "triton")):
             missing.append(name)
         try:
             lines = requires(name) or []

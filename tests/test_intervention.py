@@ -17,7 +17,7 @@ from attention_limits.intervention import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_capture import SMALL, Words, built, gpt2, llama, some_ids
+from test_capture import SMALL, Words, built, gpt2, llama, multiplied, some_ids
 from watching import LargestTensor
 
 MODELS = pytest.mark.parametrize("model", [gpt2, llama], ids=["gpt2", "llama"])
@@ -26,12 +26,7 @@ LENGTH = 24
 
 def uneven(model):
     """The small model with attention that is far from uniform, so that a selection matters."""
-    model = model()
-    with torch.no_grad():
-        for name, weight in model.module.named_parameters():
-            if any(part in name for part in ("c_attn.weight", "_proj.weight", "mlp")):
-                weight.mul_(8)
-    return model
+    return multiplied(model(), 8, ("c_attn.weight", "_proj.weight", "mlp"))
 
 
 def own_loss(model, ids):
@@ -404,9 +399,7 @@ def test_models_that_capture_refuses_are_refused(model, length, message):
 def test_a_model_whose_layers_are_in_no_list_is_refused():
     model = gpt2()
     layers = model.module.transformer.h
-    layers[0], layers[1] = (
-        layers[1],
-        layers[0],
-    )  # a list in which entry i does not hold the attention of layer i
+    # A list in which entry i does not hold the attention of layer i.
+    layers[0], layers[1] = layers[1], layers[0]
     with pytest.raises(capture.CaptureError, match="GPT2LMHeadModel has no list of 2 layers"):
         untouched(model, some_ids(LENGTH))

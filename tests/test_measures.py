@@ -7,28 +7,20 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from attention_limits import capture, kernels, measures
+from attention_limits import kernels, measures
 from attention_limits.measures.heads import each_head
 from attention_limits.theory import distance
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paths import kernel_path  # noqa: F401
-from test_capture import gpt2, llama, some_ids
+from test_capture import gpt2, llama, uneven_capture
 
 READINGS = dict(spaces=["hidden", "embedding", "value"], supports=["causal", "full"])
 
 
 @pytest.fixture(scope="module", params=[gpt2, llama], ids=["gpt2", "llama"])
 def seen(request):
-    """A capture of 40 tokens with repeats (equal embeddings) and logits spread enough to be uneven."""
-    model = request.param()
-    with torch.no_grad():
-        for name, weight in model.module.named_parameters():
-            if any(part in name for part in ("c_attn.weight", "q_proj.weight", "k_proj.weight")):
-                weight.mul_(25)
-    ids = some_ids(40)
-    ids[10:20] = ids[0:10]
-    return capture.capture(model, ids)
+    return uneven_capture(request.param(), 25, 40)
 
 
 def brute_force(seen, space, support, length, top_n, layer, head):
@@ -134,6 +126,14 @@ def test_logit_blocks_are_the_models_logits(seen):
         assert list(visible) == list(range(stride, 41, stride))
         for n, row in zip(visible, np.concatenate([logits for _, logits in blocks]), strict=True):
             np.testing.assert_allclose(row[:n], softmax_of_head(seen, 1, 2)[1][n - 1], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("top_n", "length", "right"), [(5, 40, 8), (19, 21, 7), (32, 39, 7), (1, 2, 2), (2, 3, 3)]
+)
+def test_the_first_step_that_leaves_a_row_beyond_n(top_n, length, right):
+    left = {step: [n for n in range(step, length + 1, step) if n > top_n] for step in range(8, 0, -1)}
+    assert measures.step_beyond(top_n, length, left) == right == next(step for step in left if left[step])
 
 
 def test_stride_averages_over_every_third_token(seen):
@@ -315,9 +315,8 @@ def test_vectors_of_zeros_lie_nowhere_else():
 def test_a_support_without_an_unselected_token_or_below_the_row_has_no_numbers():
     logits, x = np.array([[0.3, -0.2, 1.0, 0.1]]), np.random.default_rng(0).normal(size=(4, 3))
     _, _, found = walk(logits, x, wanted=[2, 4], totals=[3, 4])
-    kept = np.isfinite(found).all(
-        axis=0
-    )  # (support, N): causal n = 4, then n = 3, of which the row sees 4, and n = 4
+    # (support, N): causal n = 4, then n = 3, of which the row sees 4, and n = 4.
+    kept = np.isfinite(found).all(axis=0)
     assert kept.tolist() == [[True, False], [False, False], [True, False]]
     assert np.isnan(found[:, ~kept]).all()
     weights, visible = torch.tensor([[0.5, 0.3, 0.2, 0.0]]).double(), torch.tensor([3])

@@ -216,9 +216,8 @@ def test_all_tables_together_and_parameters_refused_before_any_is_made(seen, mon
     again = nm.separability(seen, RULES, top_ns=TOP_NS, spaces=["value"], stride=20)
     pd.testing.assert_frame_equal(geometry, again)
     pd.testing.assert_frame_equal(norms, nm.sensitivity(seen, RULES, temperatures=[0.1, 1.0], stride=40))
-    monkeypatch.setattr(
-        "attention_limits.normalisers.comparison.scaling", None
-    )  # calling it would raise TypeError
+    # Calling it would raise TypeError.
+    monkeypatch.setattr("attention_limits.normalisers.comparison.scaling", None)
     for change in (
         {"stride": 6},
         {"temperatures": [0]},

@@ -111,9 +111,8 @@ def test_every_chapter_ends_with_its_files_parameters_time_and_citation(site, pa
     assert links[0].read_bytes() == source.read_bytes()
     executed = nbformat.read(links[1], as_version=4)
     nbformat.validate(executed)
-    assert "about-this-run" not in [
-        cell.id for cell in executed.cells
-    ]  # its roles mean nothing outside the book
+    # Its roles mean nothing outside the book.
+    assert "about-this-run" not in [cell.id for cell in executed.cells]
     cells = dict(re.findall(r"<td><p>(.*?)</p></td>\s*<td><p>(.*?)</p></td>", block))
     cells = {key: html.unescape(re.sub(r"</?\w[^>]*>", "", value)) for key, value in cells.items()}
     declared = execute.declared(execute.read(source))
@@ -395,9 +394,7 @@ def test_proofs_are_folded_open_on_a_click_and_are_found_by_the_search(site):
             proofs.first.locator("summary").click()
             assert formula.is_visible() and formula.bounding_box()["height"] > 8
             assert report.console == []
-        for name in (
-            "gradients",
-            "vanishing",
-        ):  # a fold cuts what is wider than it; displayed formulas scroll
+        # A fold cuts what is wider than it; displayed formulas scroll.
+        for name in ("gradients", "vanishing"):
             with looks.opened(browser, site / f"notebooks/{name}.html", width=390) as (page, _):
                 assert page.evaluate(_CUT) == 0

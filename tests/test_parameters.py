@@ -342,9 +342,8 @@ def test_lengths_are_held_against_the_models_context_before_it_loads(model):
         f"{LENGTHS}; the largest at least 8 (the model's context is 100, model is {model!r})."
     )
     parameters.check("weights", DECLARED["weights"], {"model": model, "lengths": [64, 100]})
-    parameters.check(
-        "models", DECLARED["models"], {"model": model, "lengths": [64, 101]}
-    )  # left out, and said, there
+    # Left out, and said, there.
+    parameters.check("models", DECLARED["models"], {"model": model, "lengths": [64, 101]})
 
 
 @pytest.mark.bad_day("a parameter that no chapter has, given by plain papermill")

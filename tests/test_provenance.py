@@ -14,11 +14,8 @@ from mdit_py_plugins.substitution import substitution_plugin
 from toy import write_notebook
 
 MARKDOWN = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
-for plugin in (
-    dollarmath_plugin,
-    myst_role_plugin,
-    substitution_plugin,
-):  # what a page of the book may interpret
+# What a page of the book may interpret.
+for plugin in (dollarmath_plugin, myst_role_plugin, substitution_plugin):
     MARKDOWN.use(plugin)
 
 SOURCES = {

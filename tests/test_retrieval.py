@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from attention_limits import capture, measures
-from test_capture import gpt2, llama, some_ids
+from test_capture import gpt2, llama, uneven_capture
 
 SPACES = ["hidden", "embedding", "value"]
 LENGTH = 30
@@ -12,15 +12,7 @@ LENGTH = 30
 
 @pytest.fixture(scope="module", params=[gpt2, llama], ids=["gpt2", "llama"])
 def seen(request):
-    """A capture with repeated tokens, and logits spread enough to make uneven weights."""
-    model = request.param()
-    with torch.no_grad():
-        for name, weight in model.module.named_parameters():
-            if any(part in name for part in ("c_attn.weight", "q_proj.weight", "k_proj.weight")):
-                weight.mul_(8)
-    ids = some_ids(LENGTH)
-    ids[10:20] = ids[0:10]
-    return capture.capture(model, ids)
+    return uneven_capture(request.param(), 8, LENGTH)
 
 
 def brute_force(seen, space, top_n, layer, head, rows):

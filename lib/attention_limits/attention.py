@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,26 +24,72 @@ class CaptureError(ValueError):
     """A window or a model from which attention cannot be rebuilt faithfully."""
 
 
-@contextmanager
-def attending(module: PreTrainedModel, name: str, attend: Callable[..., Any]) -> Iterator[None]:
-    """Let ``module`` attend by ``attend``, a function in transformers' interface registered as ``name``; then put back.
+@dataclass(frozen=True)
+class Call:
+    """What an attention module asks for.
 
-    Masks are those of SDPA.
+    query: (1, heads, L, head_dim), key and value: (1, key_value_heads, L, head_dim), after any rotary embedding;
+    scale: the factor of the logits q.k; usual: computes (1, L, heads, head_dim) by SDPA, as the model would.
+    """
+
+    module: Any
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    scale: float
+    usual: Callable[[], torch.Tensor]
+
+
+@contextmanager
+def attending(
+    module: PreTrainedModel, name: str, attend: Callable[[Call], torch.Tensor], first: int = 0
+) -> Iterator[None]:
+    """Let ``module`` attend by ``attend``, which transformers knows as ``name`` meanwhile; then put back.
+
+    It gives out what `Call.usual` would. Masks are those of SDPA. Raises CaptureError for a call that `check_attention`
+    refuses, and at the end for a model whose attention was not seen in every layer from ``first`` on.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
     from transformers.masking_utils import sdpa_mask
 
+    seen: set[int] = set()
+
+    def answer(
+        attention: Any,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        mask: torch.Tensor | None,
+        scaling: float | None = None,
+        is_causal: bool | None = None,
+        **others: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """Attention function in transformers' interface."""
+
+        def usual() -> torch.Tensor:
+            out, _ = sdpa_attention_forward(
+                attention, query, key, value, mask, scaling=scaling, is_causal=is_causal, **others
+            )
+            return out
+
+        check_attention(attention, query, mask, is_causal, others)
+        seen.add(attention.layer_idx)
+        scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
+        return attend(Call(attention, query, key, value, scale, usual)), None
+
     before = module.config._attn_implementation
-    AttentionInterface.register(name, attend)
+    AttentionInterface.register(name, answer)
     AttentionMaskInterface.register(name, sdpa_mask)
     module.set_attn_implementation(name)
     try:
         yield
     finally:
         module.set_attn_implementation(before)
+    _check_every_layer(module, seen, first)
 
 
-def check_every_layer(module: PreTrainedModel, seen: Collection[int], first: int = 0) -> None:
+def _check_every_layer(module: PreTrainedModel, seen: Collection[int], first: int) -> None:
     """Refuse a model whose attention was not ``seen`` in every layer from ``first`` on."""
     expected = module.config.get_text_config().num_hidden_layers
     if sorted(seen) != list(range(first, expected)):

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
-from attention_limits.attention import (
-    CaptureError,
-    attending,
-    check_attention,
-    check_context,
-    check_every_layer,
-)
+from attention_limits.attention import Call, CaptureError, attending, check_context
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -163,50 +157,44 @@ def capture(model: Runs, ids: torch.Tensor) -> Capture:
     check_context(module.config, length)
     with _recording(module) as layers:
         module(ids[None].to(model.device), use_cache=False, logits_to_keep=1)
-    check_every_layer(module, layers)
     embedding = module.get_input_embeddings()(ids.to(model.device)).float()
     return Capture(ids.cpu(), embedding, tuple(layers[i] for i in sorted(layers)))
 
 
-class _Recorder:
-    """Fills ``layers`` while a model runs: its hook keeps each attention's input, its attention function the rest."""
+@contextmanager
+def _recording(module: PreTrainedModel) -> Iterator[dict[int, Layer]]:
+    """Fill the layers given out while ``module`` runs, its attention computed by SDPA; then put everything back."""
+    layers: dict[int, Layer] = {}
+    inputs: dict[int, torch.Tensor] = {}
 
-    def __init__(self) -> None:
-        self.layers: dict[int, Layer] = {}
-        self._inputs: dict[int, torch.Tensor] = {}
-
-    def remember_input(self, attention: torch.nn.Module, args: tuple, kwargs: dict) -> None:
+    def remember_input(attention: torch.nn.Module, args: tuple, kwargs: dict) -> None:
         """Forward pre-hook of an attention module."""
-        self._inputs[id(attention)] = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
+        inputs[id(attention)] = kwargs["hidden_states"] if "hidden_states" in kwargs else args[0]
 
-    def attend(
-        self,
-        attention: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        scaling: float | None = None,
-        is_causal: bool | None = None,
-        **kwargs: Any,
-    ) -> tuple[torch.Tensor, None]:
-        """Attention function in transformers' interface: record, then let SDPA compute as usual."""
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    def attend(call: Call) -> torch.Tensor:
+        """Record, then let SDPA compute as usual."""
+        index = call.module.layer_idx
+        layers[index] = Layer(
+            q=call.query[0].float(),
+            k=call.key[0].float(),
+            v=call.value[0].float(),
+            hidden=inputs.pop(id(call.module))[0].float(),
+            scale=call.scale,
+        )
+        _check_finite(index, layers[index])
+        return call.usual()
 
-        check_attention(attention, query, attention_mask, is_causal, kwargs)
-        hidden = self._inputs.pop(id(attention))
-        seen = Layer(
-            q=query[0].float(),
-            k=key[0].float(),
-            v=value[0].float(),
-            hidden=hidden[0].float(),
-            scale=float(scaling if scaling is not None else query.shape[-1] ** -0.5),
-        )
-        _check_finite(attention.layer_idx, seen)
-        self.layers[attention.layer_idx] = seen
-        return sdpa_attention_forward(
-            attention, query, key, value, attention_mask, scaling=scaling, is_causal=is_causal, **kwargs
-        )
+    hooks = [
+        part.register_forward_pre_hook(remember_input, with_kwargs=True)
+        for part in module.modules()
+        if getattr(part, "layer_idx", None) is not None
+    ]
+    try:
+        with attending(module, "attention_limits_recording", attend):
+            yield layers
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _check_finite(index: int, layer: Layer) -> None:
@@ -232,20 +220,3 @@ def _check_finite(index: int, layer: Layer) -> None:
                 f"layer {index}, head {head}: queries (up to {query:.1g}) and keys are so large that logits are "
                 "infinite in float32; the model's weights are broken"
             )
-
-
-@contextmanager
-def _recording(module: PreTrainedModel) -> Iterator[dict[int, Layer]]:
-    """Fill the layers given out while ``module`` runs, its attention computed by SDPA; then put everything back."""
-    recorder = _Recorder()
-    hooks = [
-        part.register_forward_pre_hook(recorder.remember_input, with_kwargs=True)
-        for part in module.modules()
-        if getattr(part, "layer_idx", None) is not None
-    ]
-    try:
-        with attending(module, "attention_limits_recording", recorder.attend):
-            yield recorder.layers
-    finally:
-        for hook in hooks:
-            hook.remove()

@@ -124,7 +124,7 @@ def _check_paths(values: dict[str, Any]) -> None:
     """
     if "model" in values:
         check_local_model(values["model"])
-    if values.get("text", "auto") != "auto":
+    if "text" in values:
         check_size(values["text"], rules.tokens(values))
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from attention_limits.attention import attending, check_attention, check_every_layer
+from attention_limits.attention import Call, attending
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -74,51 +74,27 @@ def selecting(module: PreTrainedModel, keep: Selection, skipped: int = 0) -> Ite
     Raises CaptureError for a model that `capture.capture` refuses, also where an attention was not seen in every layer
     but the first ``skipped``.
     """
-    selector = _Selector(keep)
-    with attending(module, "attention_limits_selecting", selector.attend):
-        yield
-    check_every_layer(module, selector.seen, skipped)
 
-
-class _Selector:
-    """Attention function in transformers' interface that keeps the keys that a selection says."""
-
-    def __init__(self, keep: Selection) -> None:
-        self.keep = keep
-        self.seen: set[int] = set()
-
-    def attend(
-        self,
-        attention: Any,
-        query: torch.Tensor,
-        key: torch.Tensor,
-        value: torch.Tensor,
-        attention_mask: torch.Tensor | None,
-        scaling: float | None = None,
-        is_causal: bool | None = None,
-        **kwargs: Any,
-    ) -> tuple[torch.Tensor, None]:
-        """The selecting heads from their kept keys; the others, where there are some, by SDPA as usual."""
-        from transformers.integrations.sdpa_attention import sdpa_attention_forward
-
-        check_attention(attention, query, attention_mask, is_causal, kwargs)
-        self.seen.add(attention.layer_idx)
-        heads = self.keep.chosen(attention.layer_idx, query.shape[1])
+    def attend(call: Call) -> torch.Tensor:
+        """The selecting heads from their kept keys; the others, where there are some, as usual."""
+        query, layer = call.query, call.module.layer_idx
+        heads = keep.chosen(layer, query.shape[1])
         if len(heads) < query.shape[1]:
-            out, _ = sdpa_attention_forward(
-                attention, query, key, value, attention_mask, scaling=scaling, is_causal=is_causal, **kwargs
-            )
+            out = call.usual()
         else:
             out = torch.empty_like(query.transpose(1, 2), memory_format=torch.contiguous_format)
         if heads:
-            scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
-            shared = query.shape[1] // key.shape[1]  # query heads per key/value head
+            shared = query.shape[1] // call.key.shape[1]  # query heads per key/value head
             readers = [head // shared for head in heads]
-            tensors = (query[0, heads].float() * scale, key[0, readers].float(), value[0, readers].float())
-            random = _random_scores(self.keep, attention.layer_idx, heads)
-            for start, part in _selected(*tensors, self.keep, random):
+            queries = query[0, heads].float() * call.scale
+            keys, values = (part[0, readers].float() for part in (call.key, call.value))
+            random = _random_scores(keep, layer, heads)
+            for start, part in _selected(queries, keys, values, keep, random):
                 out[0, start : start + part.shape[1], heads] = part.transpose(0, 1).to(out.dtype)
-        return out, None
+        return out
+
+    with attending(module, "attention_limits_selecting", attend, skipped):
+        yield
 
 
 def _selected(

@@ -161,11 +161,7 @@ def test_a_cache_that_cannot_be_written_is_an_error_with_a_way_out(monkeypatch, 
 @pytest.mark.parametrize(
     ("disk", "reason"),
     [
-        case(
-            "a full disk under the cache",
-            disks.full,
-            "No space left|File too large",
-        ),
+        case("a full disk under the cache", disks.full, "No space left|File too large"),
         case("a cache that cannot be written", disks.read_only, "Read-only|Permission denied"),
     ],
 )

@@ -213,11 +213,7 @@ def test_a_proxy_brings_a_model(server, tiny, connect, monkeypatch):
 @pytest.mark.parametrize(
     ("disk", "reason"),
     [
-        case(
-            "a full disk under the hub's cache",
-            disks.full,
-            "No space left|File too large",
-        ),
+        case("a full disk under the hub's cache", disks.full, "No space left|File too large"),
         case("a hub's cache that cannot be written", disks.read_only, "Read-only|Permission denied"),
     ],
 )

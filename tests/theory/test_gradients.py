@@ -81,26 +81,11 @@ def test_order_of_the_norms_and_corollary_3(alpha, temperature):
     assert spectral_norm <= frobenius / temperature * slack + 1e-16
     assert spectral_norm <= bound * slack + 1e-16 and bound <= corrected * slack
     square = float(alpha @ alpha)
-    assert (
-        frobenius <= np.sqrt(max(square * (1 - square), 0)) * slack + 1e-8
-    )  # the step used for |J|_F <= 1/(2T)
+    # The step used for |J|_F <= 1/(2T).
+    assert frobenius <= np.sqrt(max(square * (1 - square), 0)) * slack + 1e-8
     assert frobenius / temperature <= corrected * slack
-    assert (
-        np.abs(grad.softmax_jacobian(alpha, temperature)).max() <= 0.25 / temperature * slack
-    )  # what 1/(4T) bounds
-
-
-@given(distributions(2))
-def test_power_iteration_is_a_second_route(alpha):
-    exact, power = grad.softmax_spectral_norm(alpha), grad.softmax_spectral_norm_power(alpha)
-    assert power <= exact * (1 + 1e-10) + 1e-15  # its product subtracts numbers near one next to a sink
-    assert power == pytest.approx(exact, rel=1e-4, abs=1e-13)
-
-
-def test_power_iteration_answers_the_same_every_time_and_divides_by_the_temperature():
-    alpha = softmax(np.random.default_rng(5).standard_normal(9))
-    assert grad.softmax_spectral_norm_power(alpha) == grad.softmax_spectral_norm_power(alpha)
-    assert grad.softmax_spectral_norm_power(alpha, 0.25) == 4 * grad.softmax_spectral_norm_power(alpha)
+    # What 1/(4T) bounds.
+    assert np.abs(grad.softmax_jacobian(alpha, temperature)).max() <= 0.25 / temperature * slack
 
 
 def test_norms_and_bound_are_those_of_temperature_one_unless_another_is_named():
@@ -201,7 +186,6 @@ def test_one_key_never_moves():
         (lambda: grad.corollary_3_printed_invalid(0.0), "^temperature = 0"),
         (lambda: grad.softmax_spectral_bound([0.5, 0.5], 0.0), "^temperature = 0"),
         (lambda: grad.softmax_spectral_norm([0.5, 0.5], 0.0), "^temperature = 0"),
-        (lambda: grad.softmax_spectral_norm_power([0.5, 0.5], 0.0), "^temperature = 0"),
         (lambda: grad.softmax_jacobian([0.5, 0.5], 0.0), "^temperature = 0"),
     ],
 )

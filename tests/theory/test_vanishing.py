@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import softmax
-from strategies import distributions
 
 NORMALISERS = {
     "exp": np.exp,
@@ -106,18 +105,6 @@ def test_log_bounds_survive_what_overflows():
 def test_logits_of_zero_have_no_crossover():
     assert vanishing.crossover_log_length(0.0, 1.0) == 0.0
     assert vanishing.crossover_log_length(0.25, 2.0) == 0.25
-
-
-@given(distributions())
-def test_entropy_against_the_sum_spelled_out(alpha):
-    expected = -sum(a * np.log(a) for a in alpha if a > 0)
-    assert vanishing.entropy(alpha) == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    assert 1 - 1e-9 <= vanishing.effective_support(alpha) <= np.count_nonzero(alpha) * (1 + 1e-9)
-
-
-def test_effective_support_of_the_two_ends():
-    assert vanishing.effective_support(np.eye(9)[4]) == 1.0
-    assert vanishing.effective_support(np.full(9, 1 / 9)) == pytest.approx(9)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from .parts import check_columns, drop_downs
+
 BOX = ("low", "q25", "median", "q75", "high")
 
 
@@ -30,16 +32,11 @@ def boxes(
     ``x`` are spaced evenly, in order. Raises ValueError for missing columns or repeated points.
     """
     columns = [*pickers, x, *BOX, *lines]
-    if missing := [name for name in columns if name not in rows.columns]:
-        raise ValueError(f"rows have no column {missing}; they have {list(rows.columns)}")
+    check_columns(rows, columns)
     if repeated := int(rows.duplicated([*pickers, x]).sum()):
         raise ValueError(f"{repeated} rows repeat; wanted one for each value of {[*pickers, x]}")
-    params, chosen = [], ["true"]
-    for name, title in pickers.items():
-        bind = alt.binding_select(options=rows[name].drop_duplicates().tolist(), name=f"{title} ")
-        params.append(alt.param(name=f"pick_{name}", value=rows[name].iloc[0], bind=bind))
-        chosen.append(f"datum[{json.dumps(name)}] === pick_{name}")
-    base = alt.Chart(rows[columns]).transform_filter(" && ".join(chosen))
+    params, chosen = drop_downs(rows, {name: f"{title} " for name, title in pickers.items()})
+    base = alt.Chart(rows[columns]).transform_filter(chosen)
     place = alt.X(f"{x}:O", title=x_title, axis=alt.Axis(labelAngle=0))
     look: dict[str, Any] = {
         "scale": alt.Scale(domain=[label, *lines]),

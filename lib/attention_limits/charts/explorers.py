@@ -10,6 +10,7 @@ import altair as alt
 import pandas as pd
 
 from .figures import MAX_ROWS
+from .parts import check_columns, drop_downs
 
 
 def head_explorer(
@@ -44,30 +45,16 @@ def head_explorer(
     if log_y:
         _check_positive(rows, [*series, *(c for pair in bands.values() for c in pair)])
     rows = rows[columns]
-    layers, heads = sorted(rows["layer"].unique().tolist()), sorted(rows["head"].unique().tolist())
-    params = {name: _drop_down(name, rows[name].unique().tolist()) for name in pickers}
-    pick = alt.selection_point(
-        name="pick",
-        fields=["layer", "head"],
-        bind={  # type: ignore[arg-type]  # Altair takes a control for each field, its types do not say so
-            name: alt.binding_select(options=o, name=name) for name, o in (("layer", layers), ("head", heads))
-        },
-        on="click[event.item && event.item.datum && isValid(event.item.datum.head)]",
-        clear=False,
-        value=[{"layer": layers[0], "head": heads[0]}],
-    )
-    height = max(250, min(400, 24 * len(layers)))
-    chosen = " && ".join(
-        ["true", *(f"datum[{json.dumps(name)}] === {params[name].name}" for name in pickers)]
-    )
-    heat = _map(chosen, pick, x, map_value, map_title).properties(width=230, height=height)
+    params, chosen = drop_downs(rows, {name: name.replace("_", " ") for name in pickers})
+    height = max(250, min(400, 24 * rows["layer"].nunique()))
+    heat = _map(chosen, _head_pick(rows), x, map_value, map_title).properties(width=230, height=height)
     lines = _lines(x, x_title, series, bands, y_title, sorted(rows[x].unique().tolist()), log_x, log_y)
     lines = lines.transform_filter(chosen).transform_filter(
         "datum.layer === pick_layer && datum.head === pick_head"
     )
     title = alt.Title(alt.expr("'Layer ' + pick_layer + ', head ' + pick_head"))
     lines = lines.properties(width=330, height=height, title=title)
-    both = alt.hconcat(heat, lines, data=rows, spacing=36).add_params(*params.values())
+    both = alt.hconcat(heat, lines, data=rows, spacing=36).add_params(*params)
     return both.resolve_scale(color="independent", strokeDash="independent")
 
 
@@ -123,8 +110,7 @@ def _check_rows(rows: pd.DataFrame, columns: Sequence[str], keys: Sequence[str])
     """Raise ValueError for what would draw a wrong or an empty chart."""
     if odd := [name for name in columns if not name.isidentifier()]:
         raise ValueError(f"column names {odd}: use letters, digits and underscores")
-    if missing := [name for name in columns if name not in rows.columns]:
-        raise ValueError(f"rows have no column {missing}; they have {list(rows.columns)}")
+    check_columns(rows, columns)
     if rows.empty:
         raise ValueError("rows are empty: there is nothing to draw")
     if len(rows) > MAX_ROWS:
@@ -143,11 +129,18 @@ def _check_positive(rows: pd.DataFrame, columns: Sequence[str]) -> None:
             )
 
 
-def _drop_down(name: str, options: list[Any]) -> alt.Parameter:
-    return alt.param(
-        name=f"pick_{name}",
-        value=options[0],
-        bind=alt.binding_select(options=options, name=name.replace("_", " ")),
+def _head_pick(rows: pd.DataFrame) -> alt.Parameter:
+    """The head that is picked, by a click or by a drop-down list each for layer and head; the first one at first."""
+    values = {name: sorted(rows[name].unique().tolist()) for name in ("layer", "head")}
+    return alt.selection_point(
+        name="pick",
+        fields=list(values),
+        bind={  # type: ignore[arg-type]  # Altair takes a control for each field, its types do not say so
+            name: alt.binding_select(options=options, name=name) for name, options in values.items()
+        },
+        on="click[event.item && event.item.datum && isValid(event.item.datum.head)]",
+        clear=False,
+        value=[{name: options[0] for name, options in values.items()}],
     )
 
 
@@ -185,13 +178,7 @@ def _lines(
     log_y: bool,
 ) -> alt.LayerChart:
     """One line with points per series, its interval as a band; dashes repeat what the colours say."""
-    legend = alt.Legend(
-        orient="top",
-        direction="vertical",
-        columns=1,
-        title=None,
-        labelLimit=320,
-    )
+    legend = alt.Legend(orient="top", direction="vertical", columns=1, title=None, labelLimit=320)
     look: dict[str, Any] = {"scale": alt.Scale(domain=list(series.values())), "legend": legend}
     layers = []
     for column, label in series.items():

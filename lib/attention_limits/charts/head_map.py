@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from .figures import MAX_ROWS
+from .parts import check_columns
 
 
 def head_map(
@@ -22,8 +23,7 @@ def head_map(
     ``order``, heads that repeat, or more heads than a page may carry.
     """
     columns = ["layer", "head", category, *numbers]
-    if missing := [name for name in columns if name not in rows.columns]:
-        raise ValueError(f"rows have no column {missing}; they have {list(rows.columns)}")
+    check_columns(rows, columns)
     if stray := sorted(set(rows[category]) - set(order)):
         raise ValueError(f"{category} has {stray}, which are not in {list(order)}")
     if start not in numbers:

@@ -1,5 +1,4 @@
-"""Charts of the theory chapters: the selection on a circle (the paper's Figure 1), and curves with drop-down
-lists."""
+"""The selection on a circle (the paper's Figure 1), and curves with drop-down lists."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ import altair as alt
 import pandas as pd
 
 from .figures import MAX_ROWS
+from .parts import check_columns, drop_downs
 
 _FEW = 20  # values of x, up to which each has a mark
 
@@ -47,8 +47,7 @@ def selection_circle(
     temperature, N, zoom and layout; ``temperature``, ``number`` and ``zoom`` are where they start. Raises
     ValueError that names missing columns.
     """
-    if missing := [c for c in ("layout", "rank", "logit", "x1", "x2") if c not in points.columns]:
-        raise ValueError(f"points have no column {missing}; they have {list(points.columns)}")
+    check_columns(points, ("layout", "rank", "logit", "x1", "x2"), "points")
     most = int(points.groupby("layout").size().min()) - 1  # one token at least stays unselected
     sliders = [
         _slider("temperature", temperature, 0.1, 4, 0.1, "temperature T "),
@@ -90,8 +89,7 @@ def picked_curves(
     log_y: bool = False,
     y_domain: tuple[float, float] | None = None,
 ) -> alt.LayerChart:
-    """One line per column in ``curves`` (its name is its label) against ``x``, for the values that the reader
-    picks.
+    """One line per column in ``curves`` (its name is its label) against ``x``, for the values that the reader picks.
 
     ``rows`` is wide: one row per combination of ``pickers`` (column -> label of its drop-down list, which
     offers the column's values; it starts at ``start[column]`` or the first) and ``x``. Missing values leave a
@@ -100,25 +98,13 @@ def picked_curves(
     points, or more rows than a page may carry.
     """
     columns = [*pickers, x, *curves]
-    if missing := [name for name in columns if name not in rows.columns]:
-        raise ValueError(f"rows have no column {missing}; they have {list(rows.columns)}")
+    check_columns(rows, columns)
     if len(rows) > MAX_ROWS or rows.duplicated([*pickers, x]).any():
         points = f"at most {MAX_ROWS}, one for each value of {[*pickers, x]}"
         raise ValueError(
             f"{len(rows)} rows, of which {rows[[*pickers, x]].duplicated().sum()} repeat: wanted {points}"
         )
-    params = []
-    for name, label in pickers.items():
-        options = rows[name].drop_duplicates().tolist()
-        bind = alt.binding_select(options=options, name=f"{label} ")
-        params.append(alt.param(name=f"pick_{name}", value=(start or {}).get(name, options[0]), bind=bind))
-    chosen = " && ".join(f"datum[{json.dumps(name)}] === pick_{name}" for name in pickers)
-    # Vega reads "level 0.01" as a path into an object, so such a column goes by another name in the data.
-    fields = {name: re.sub(r"[.\[\]\\'\"]", "_", name) for name in curves}
-    labels = json.dumps({field: name for name, field in fields.items()})
-    base = alt.Chart(rows[columns].rename(columns=fields)).transform_filter(chosen)
-    base = base.transform_fold(list(fields.values()), as_=["field", "value"])
-    base = base.transform_filter("isValid(datum.value)").transform_calculate(curve=f"{labels}[datum.field]")
+    params, chosen = drop_downs(rows, {name: f"{label} " for name, label in pickers.items()}, start)
     look: dict[str, Any] = {
         "scale": alt.Scale(domain=list(curves)),
         "legend": alt.Legend(title=None, columns=3),
@@ -126,7 +112,8 @@ def picked_curves(
     y_scale: dict[str, Any] = {"type": "log"} if log_y else {}
     if y_domain:
         y_scale |= {"domain": list(y_domain), "clamp": True}
-    chart = base.mark_line(point=rows[x].nunique() <= _FEW).encode(
+    chart = _folded(rows[columns], curves, chosen)
+    chart = chart.mark_line(point=rows[x].nunique() <= _FEW).encode(
         x=alt.X(
             f"{x}:Q",
             title=x_title,
@@ -144,6 +131,16 @@ def picked_curves(
     return alt.LayerChart(layer=[chart]).add_params(*params).properties(height=340)
 
 
+def _folded(rows: pd.DataFrame, curves: Sequence[str], chosen: str) -> alt.Chart:
+    """The ``chosen`` rows, each as one of ``curve`` and ``value`` for every column in ``curves`` that has a number."""
+    # Vega reads "level 0.01" as a path into an object, so such a column goes by another name in the data.
+    fields = {name: re.sub(r"[.\[\]\\'\"]", "_", name) for name in curves}
+    labels = json.dumps({field: name for name, field in fields.items()})
+    chart = alt.Chart(rows.rename(columns=fields)).transform_filter(chosen)
+    chart = chart.transform_fold(list(fields.values()), as_=["field", "value"])
+    return chart.transform_filter("isValid(datum.value)").transform_calculate(curve=f"{labels}[datum.field]")
+
+
 def _slider(name: str, value: float, low: float, high: float, step: float, label: str) -> alt.Parameter:
     return alt.param(name=name, value=value, bind=alt.binding_range(min=low, max=high, step=step, name=label))
 
@@ -158,8 +155,7 @@ def _prepared(chart: alt.Chart) -> alt.Chart:
 
 
 def _plane(one: str, two: str) -> dict[str, alt.X | alt.Y]:
-    """Both coordinates, one unit as long across as up whatever the shape of the panel, so that a ball is
-    round."""
+    """Both coordinates, one unit as long across as up whatever the shape of the panel, so that a ball is round."""
     reach = {"x": "1.1 * max(1, width / height) / zoom", "y": "1.1 * max(1, height / width) / zoom"}
     scale = {
         axis: alt.Scale(domainMin=alt.expr(f"-{far}"), domainMax=alt.expr(far), nice=False, zero=False)

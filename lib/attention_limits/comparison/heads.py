@@ -130,13 +130,7 @@ def _weights(seen: Capture, layer: int, head: int, visible: torch.Tensor) -> dic
         "median": _geometric_mean(median),
         "median_n": _geometric_mean(median * visible),
     }
-    return {
-        "layer": layer,
-        "head": head,
-        **means,
-        "rows": len(visible),
-        "extremes": int(broken.sum()),
-    }
+    return {"layer": layer, "head": head, **means, "rows": len(visible), "extremes": int(broken.sum())}
 
 
 def violations(seen: Capture, plan: Plan) -> dict[str, int]:

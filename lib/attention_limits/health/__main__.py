@@ -41,8 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         # What is wrong with these is said before the model loads.
         check_parameters("health", {name: options[name] for name in ("model", "length")})
-        if options["text"] != "auto":
-            check_size(options["text"], options["length"] * options["windows"])
+        check_size(options["text"], options["length"] * options["windows"])
         report = check(options.pop("model"), options.pop("text"), **options)
         report.save(output)
     except (SourceError, ValueError, OSError) as error:

@@ -221,11 +221,8 @@ def _check_head(row: dict[str, Any], windows: int) -> None:
     if set(row) != {*wanted, *other}:
         raise ValueError(f"{place}: unexpected or missing keys {sorted(set(row) ^ {*wanted, *other})}")
     for name in wanted:
-        if (
-            isinstance(row[name], bool)
-            or not isinstance(row[name], int | float)
-            or not math.isfinite(row[name])
-        ):
+        is_number = isinstance(row[name], int | float) and not isinstance(row[name], bool)
+        if not is_number or not math.isfinite(row[name]):
             raise ValueError(f"{place}: {name} = {row[name]!r} is not a finite number")
     own = (rules.verdict(row), rules.to_watch(row), rules.too_sharp(row))
     if (row["verdict"], row["watch"], row["sharp"]) != own:

@@ -57,13 +57,9 @@ def check(
     Raises ValueError, naming parameter and allowed values, before the forward pass; SourceError and CaptureError as
     loading and capturing do.
     """
-    for name, value in (
-        ("length", length),
-        ("windows", windows),
-        ("stride", 1 if stride is None else stride),
-    ):
-        if value < (2 if name == "length" else 1):
-            raise ValueError(f"{name} is {value}; it must be at least {2 if name == 'length' else 1}")
+    for name, value, least in (("length", length, 2), ("windows", windows, 1), ("stride", stride, 1)):
+        if value is not None and value < least:
+            raise ValueError(f"{name} is {value}; it must be at least {least}")
     if space not in SPACES:
         raise ValueError(f"space is {space!r}; it must be one of {', '.join(SPACES)}")
     given = _model(model, device)
@@ -75,14 +71,15 @@ def check(
         )
     heads = _chosen(given.module, heads)
     stride = stride or max(1, length // (2 * _ROWS))
-    table: list[pd.DataFrame] = []
-    curves: list[pd.DataFrame] = []
-    for number, window in enumerate(ids):
+    found = []
+    for window in ids:
         with _undisturbed(given.module):
             seen = capture(given, window)
-        parts = measure(seen, heads, top_n=top_n, space=space, stride=stride)
-        for whole, part in zip((table, curves), parts, strict=True):
-            whole.append(part.assign(window=number))
+        found.append(measure(seen, heads, top_n=top_n, space=space, stride=stride))
+    table, curves = (
+        pd.concat([part.assign(window=number) for number, part in enumerate(parts)])
+        for parts in zip(*found, strict=True)
+    )
     settings = {
         "model": given.provenance.name if isinstance(given, Model) else type(given.module).__name__,
         "text": text_name,
@@ -93,7 +90,7 @@ def check(
         "top_n": top_n,
         "space": space,
     }
-    return judged(settings, pd.concat(table), pd.concat(curves))
+    return judged(settings, table, curves)
 
 
 def _model(model: str | Model | PreTrainedModel, device: str) -> Model | _Given:

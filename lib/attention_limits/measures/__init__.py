@@ -9,7 +9,7 @@ block sizes and threads do not show.
 from .distance import distances
 from .geometry import separability
 from .gradients import sensitivity
-from .heads import SUPPORTS, TOLERANCE, logit_blocks
+from .heads import SUPPORTS, TOLERANCE, logit_blocks, step_beyond
 from .retrieval import retrieval
 from .weights import weight_scaling
 
@@ -21,5 +21,6 @@ __all__ = [
     "retrieval",
     "sensitivity",
     "separability",
+    "step_beyond",
     "weight_scaling",
 ]

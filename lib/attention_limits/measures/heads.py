@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -165,6 +165,11 @@ def logit_blocks(
         logits = queries.new_zeros(len(block), length)
         logits[:, :stop] = queries[block] @ keys[:stop].T * layer.scale
         yield block + 1, logits
+
+
+def step_beyond(top_n: int, length: int, steps: Iterable[int]) -> int:
+    """The first of ``steps`` of which the last of every so many rows leaves one with more than ``top_n`` keys."""
+    return next(step for step in steps if length - length % step > top_n)
 
 
 def _rows_at_once(length: int, stride: int, extra: int, device: torch.device) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from attention_limits.capture import SPACES, Capture
-from attention_limits.measures.heads import check_choice, check_numbers, check_positive
+from attention_limits.measures.heads import check_choice, check_numbers, check_positive, step_beyond
 
 from .geometry import separability
 from .gradients import sensitivity
@@ -36,10 +36,8 @@ def compare(
     check_choice("spaces", spaces, SPACES)
     check_positive("temperatures", temperatures)
     check_stride(stride, min(lengths))
-    length, most = capture.length, max(top_ns)
-    # A row must be left that has more keys than the largest N.
-    fourth = next(step for step in (4 * stride, 2 * stride, stride, 1) if length - length % step > most)
-    eighth = min(8 * stride, length)
+    fourth = step_beyond(max(top_ns), capture.length, (4 * stride, 2 * stride, stride, 1))
+    eighth = min(8 * stride, capture.length)
     return (
         scaling(capture, rules, lengths=lengths, top_ns=top_ns, stride=stride),
         separability(capture, rules, top_ns=top_ns, spaces=spaces, stride=fourth),

@@ -29,7 +29,7 @@ def jacobian(rule: Normaliser, logits: torch.Tensor, temperature: float = 1.0) -
     """
     visible = torch.tensor([len(logits)], device=logits.device)
     if rule.kind == "SA-Softmax":
-        diagonal, columns, rows = (part[0] for part in _corrections(rule, logits[None], visible, temperature))
+        diagonal, columns, rows = (part[0] for part in _corrections(logits[None], visible, temperature))
         return torch.diag(diagonal) - columns.T @ rows
     slopes = KINDS[rule.kind].slopes
     if slopes is None:
@@ -62,7 +62,7 @@ def spectral_norms(
         hidden = ~columns_seen(logits, visible)
         drawn = np.random.default_rng(0).standard_normal(logits.shape[1])  # the same at every call
         start = torch.from_numpy(drawn).to(logits.device).expand(logits.shape).masked_fill(hidden, 0.0)
-        norms, residuals = _largest_singular_value(*_corrections(rule, logits, visible, temperature), start)
+        norms, residuals = _largest_singular_value(*_corrections(logits, visible, temperature), start)
         return norms, float(residuals.max())
     slopes = KINDS[rule.kind].slopes
     if slopes is None:
@@ -79,7 +79,7 @@ def spectral_norms(
 
 
 def _corrections(
-    rule: Normaliser, logits: torch.Tensor, visible: torch.Tensor, temperature: float
+    logits: torch.Tensor, visible: torch.Tensor, temperature: float
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """J of SA-Softmax as diag(d) - sum_k u_k v_k^T: d (R, L), u and v (R, 2, L).
 

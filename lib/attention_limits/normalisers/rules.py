@@ -109,9 +109,8 @@ def _sparse(rule: Normaliser, logits: torch.Tensor, hidden: torch.Tensor, temper
     seen = logits.masked_fill(hidden, -torch.inf)
     scores = ((seen - seen.amax(1, keepdim=True)) / temperature).clamp(min=-_ZERO_BELOW)
     function = entmax.sparsemax if rule.kind == "sparsemax" else entmax.entmax15
-    return function(
-        scores, dim=-1, k=64
-    )  # k: how many are sorted at first; more only where the support needs it
+    # k: how many are sorted at first; more only where the support needs it.
+    return function(scores, dim=-1, k=64)
 
 
 def _self_adjust(

@@ -91,13 +91,7 @@ def _numbers(finding: Finding) -> str:
     for use in finding.claim.uses:
         rows = [row for row in finding.rows if row.use is use]
         if rows:
-            lines.append(
-                [
-                    meaning(rows, finding.claim.readings),
-                    needed(use),
-                    "<br>".join(measured(rows)),
-                ]
-            )
+            lines.append([meaning(rows, finding.claim.readings), needed(use), "<br>".join(measured(rows))])
     return markdown_table(["Number", "Needed", "Measured [95 % interval]"], lines)
 
 

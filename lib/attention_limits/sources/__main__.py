@@ -53,9 +53,8 @@ def _bring(kind: str, options: argparse.Namespace) -> Provenance:
     notice = notice or getattr(options, f"{kind}_notice")  # whoever decided before has said it before
     provenance = fetch_model(name)[1] if kind == "model" else load_text(name).provenance
     requested = getattr(options, f"requested_{kind}") or given
-    if (
-        kind == "text" and requested == STANDARD_INPUT
-    ):  # the file that it was kept in is not where it came from
+    # The file that it was kept in is not where it came from.
+    if kind == "text" and requested == STANDARD_INPUT:
         provenance = replace(provenance, origin="standard input")
     return provenance.asked(requested, notice)
 

@@ -110,9 +110,8 @@ def _check_weights(name: str, folder: Path) -> None:
         )
     for path in files:
         try:
-            with safe_open(
-                path, framework="numpy"
-            ) as weights:  # reads the header and holds it against the file's size
+            # Opening reads the header and holds it against the file's size.
+            with safe_open(path, framework="numpy") as weights:
                 weights.keys()
         except FileNotFoundError:
             raise SourceError(

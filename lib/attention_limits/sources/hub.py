@@ -83,13 +83,8 @@ def cached_snapshot(model: HubModel) -> Path | None:
         raise SourceError(f"{model.repository!r} is no model name the hub can have ({error}).") from error
     folder = Path(found)
     weights = weight_files(folder)
-    whole = (
-        (folder / "config.json").is_file()
-        and has_tokenizer(folder)
-        and weights
-        and all(w.is_file() for w in weights)
-    )
-    return folder if whole else None
+    whole = weights and all(path.is_file() for path in (folder / "config.json", *weights))
+    return folder if whole and has_tokenizer(folder) else None
 
 
 def is_cached(model: HubModel) -> bool:
@@ -170,12 +165,12 @@ def _forget(path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def _download(name: str, model: HubModel) -> Path:
+def _fetch(name: str, model: HubModel) -> str:
+    """Let the hub's client download the files, and return their folder; every way to fail becomes a SourceError."""
     from huggingface_hub import constants, snapshot_download
 
-    say(f"Fetching {name} from {host()}, once ...")
     try:
-        fetched = snapshot_download(
+        return snapshot_download(
             model.repository,
             revision=model.revision,
             cache_dir=_cache(),
@@ -183,11 +178,8 @@ def _download(name: str, model: HubModel) -> Path:
             allow_patterns=PATTERNS,
         )
     except Exception as error:  # the client raises errors of its own, of its HTTP library and of the system
-        if (
-            isinstance(error, OSError)
-            and error.errno
-            and not isinstance(error, ConnectionError | TimeoutError)
-        ):
+        of_network = isinstance(error, ConnectionError | TimeoutError)
+        if isinstance(error, OSError) and error.errno and not of_network:
             raise SourceError(
                 f"{name} could not be written to the hub's cache folder {constants.HF_HUB_CACHE!r} "
                 f"({error.strerror}). Check its free space and permissions, or set the environment variable HF_HOME to "
@@ -197,6 +189,11 @@ def _download(name: str, model: HubModel) -> Path:
             f"The download of {model.repository!r} from {host()} failed ({type(error).__name__}: {error}). "
             "Run again: what has arrived is kept."
         ) from error
+
+
+def _download(name: str, model: HubModel) -> Path:
+    say(f"Fetching {name} from {host()}, once ...")
+    fetched = _fetch(name, model)
     folder = cached_snapshot(model)
     if folder is None:
         raise SourceError(

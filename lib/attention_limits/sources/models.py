@@ -153,9 +153,7 @@ def _read(name: str, folder: Path) -> tuple[PreTrainedModel, PreTrainedTokenizer
             )
             module, report = loaded
             tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    except (
-        Exception
-    ) as error:  # transformers lets every kind of error through, from KeyError to SafetensorError
+    except Exception as error:  # transformers lets every kind through, from KeyError to SafetensorError
         raise SourceError(
             f"transformers could not load {name!r} as a causal language model ({type(error).__name__}: "
             f"{error}). Choose a decoder-only model with its tokenizer, such as gpt2 or smollm2-135m."

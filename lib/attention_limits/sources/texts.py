@@ -66,9 +66,9 @@ def check_size(requested: str, tokens: int) -> None:
     """Raise SourceError where the files of a text given by path have fewer bytes than ``tokens``.
 
     A token is a byte at least. What is short only when counted in tokens is said where it is read. Of files that are no
-    text that is said instead.
+    text that is said instead. Of named texts, and of ``auto``, nothing is said.
     """
-    files = text_files(requested)
+    files = [] if requested == "auto" else text_files(requested)
     size = sum(path.stat().st_size for path in files)
     if files and size < tokens:
         _file_text(requested)

@@ -52,13 +52,11 @@ class Watch(logging.Handler):
         """Called by logging for everything that Snakemake says."""
         if not str(getattr(record, "event", "")).endswith("job_error"):
             return
-        if job := re.search(
-            r"sweep/([^/]+)/executed/(.+)\.ipynb", " ".join(map(str, getattr(record, "output", ())))
-        ):
+        output = " ".join(map(str, getattr(record, "output", ())))
+        if job := re.search(r"sweep/([^/]+)/executed/(.+)\.ipynb", output):
             said = " ".join((getattr(record, "rule_msg", None) or "").split())
-            said = re.split(r" *(?:Detailed failure|For further error|Further, make)", said)[
-                0
-            ]  # what helps nobody
+            # Without the words that help nobody.
+            said = re.split(r" *(?:Detailed failure|For further error|Further, make)", said)[0]
             logs = ", ".join(os.path.relpath(log) for log in getattr(record, "log", ()) if log)
             self.failed[job[1], job[2]] = f"{said} Its log: {logs}." if said and logs else said
 
@@ -130,14 +128,11 @@ def collect(jobs: Iterable[Job], out: str | os.PathLike) -> str:
         {**facts[job.cell.label], "chapter": job.chapter, "state": job.state, "why": job.why} for job in jobs
     ]
     (out / "sweep").mkdir(parents=True, exist_ok=True)
-    for name, table in (
-        ("cells.csv", _csv(CELL_COLUMNS, states)),
-        ("results.csv", _csv(RESULT_COLUMNS, results)),
-    ):
+    tables = {"cells.csv": _csv(CELL_COLUMNS, states), "results.csv": _csv(RESULT_COLUMNS, results)}
+    for name, table in tables.items():
         path = out / "sweep" / name
-        if (
-            not path.is_file() or path.read_bytes() != table.encode()
-        ):  # nothing new: its page need not run again
+        # A table that is as it was stays, so that its page need not run again.
+        if not path.is_file() or path.read_bytes() != table.encode():
             write_text(path, table)
     missing = [job for job in jobs if job.state != "done"]
     lines = [f"{len(jobs) - len(missing)} of {len(jobs)} jobs of the sweep are done: {out}/sweep/results.csv"]
@@ -201,17 +196,11 @@ def load(table: str | os.PathLike) -> tuple[pd.DataFrame, pd.DataFrame]:
     import pandas as pd
 
     frames = []
+    words = ["label", "model", "text", "others", "why", "unit", "model_sha256", "text_sha256"]
+    empty = {name: [""] for name in ("value", "low", "high", "n")}
     for path, columns in ((Path(table), RESULT_COLUMNS), (Path(table).with_name("cells.csv"), CELL_COLUMNS)):
         try:
-            words = dict.fromkeys(
-                ["label", "model", "text", "others", "why", "unit", "model_sha256", "text_sha256"], str
-            )
-            frame = pd.read_csv(
-                path,
-                dtype=words,
-                keep_default_na=False,
-                na_values={c: [""] for c in ("value", "low", "high", "n")},
-            )
+            frame = pd.read_csv(path, dtype=dict.fromkeys(words, str), keep_default_na=False, na_values=empty)
         except (OSError, ValueError) as error:
             raise ValueError(f"{str(path)!r} cannot be read as a table of a sweep: {error}") from error
         if list(frame) != columns:

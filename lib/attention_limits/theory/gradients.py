@@ -25,7 +25,6 @@ __all__ = [
     "softmax_jacobian",
     "softmax_spectral_bound",
     "softmax_spectral_norm",
-    "softmax_spectral_norm_power",
 ]
 
 
@@ -84,28 +83,6 @@ def softmax_spectral_norm(weights: np.ndarray, temperature: float = 1.0) -> floa
         else:
             low = middle
     return 0.5 * (low + high) / positive("temperature", temperature)
-
-
-def softmax_spectral_norm_power(
-    weights: np.ndarray, temperature: float = 1.0, *, iterations: int = 20_000, tolerance: float = 1e-13
-) -> float:
-    """|J|_2 by power iteration with the product ``J v = (alpha * v - alpha (alpha . v)) / T``, O(n) a step.
-
-    Approaches from below and slowly where two eigenvalues nearly meet: a second route, for checks; use
-    :func:`softmax_spectral_norm`. Stops when a step changes the value by less than ``tolerance`` of it.
-    """
-    alpha = _distribution(weights)
-    vector = np.random.default_rng(0).standard_normal(alpha.size)  # fixed seed: same answer every time
-    value = 0.0
-    for _ in range(iterations):
-        image = alpha * vector - alpha * (alpha @ vector)
-        before, value = value, float(np.linalg.norm(image))
-        if value == 0.0:
-            break
-        vector = image / value
-        if abs(value - before) <= tolerance * value:
-            break
-    return value / positive("temperature", temperature)
 
 
 def softmax_frobenius_norm(weights: np.ndarray, temperature: float = 1.0) -> float:

@@ -1,4 +1,4 @@
-"""Vanishing attention: Lemma 1, Corollary 1, their exact finite-length form, and entropy.
+"""Vanishing attention: Lemma 1, Corollary 1, and their exact finite-length form.
 
 General normaliser: ``alpha_i = F(l_i) / sum_j F(l_j)`` over L keys, F continuous and positive on [-a, a] and
 the same for every L. Softmax at temperature T is ``F(l) = exp(l / T)``.
@@ -10,16 +10,14 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import entr, expit
+from scipy.special import expit
 
-from .rows import positive, weights_row
+from .rows import positive
 
 __all__ = [
     "corollary_1_bounds",
     "corollary_1_log_bounds",
     "crossover_log_length",
-    "effective_support",
-    "entropy",
     "exact_extremes",
     "extreme_logits",
     "lemma_1_constants",
@@ -127,16 +125,6 @@ def extreme_logits(length: int, spread: float, *, largest: bool) -> np.ndarray:
     logits = np.zeros(int(length))
     logits[0] = spread if largest else -spread
     return logits
-
-
-def entropy(weights: np.ndarray) -> float:
-    """``H = -sum_i alpha_i log alpha_i`` in nats of one row (n,); 0 log 0 = 0. ``0 <= H <= log n``."""
-    return float(entr(weights_row(weights)).sum())
-
-
-def effective_support(weights: np.ndarray) -> float:
-    """``exp(H)``: how many equal weights have this row's entropy; from 1 (one-hot) to n (uniform)."""
-    return float(np.exp(entropy(weights)))
 
 
 def _lengths(length: np.ndarray) -> np.ndarray:

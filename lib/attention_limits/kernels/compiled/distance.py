@@ -46,14 +46,7 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
             else:
                 # A row with fewer keys than N goes on with masked columns: all weigh 0, the lowest comes first.
                 j = order[r, step] if step < n else step
-                s2[:] = s2[-1]
-                if step < n:
-                    s2 += twice[j] * dots[j] + norms[j]
-                    left[j] = -np.inf
-                far[j], sides[j] = 0.0, -np.inf
-                _take_in(dots, far[:n], sides[:n], gram[j, :n], a[j] if step < n else 0.0, squares[j])
-                if measured:
-                    d[0], d1[0] = _sum_of_distances(left, twice, dots, s2[0]), largest(far[:n])
+                _take_in_one(dots, far, sides, left, twice, norms, a, j, gram, s2, d, d1, measured)
             for part in range(size):
                 j = order[r, step] if step < n else step
                 if step < n:
@@ -66,24 +59,29 @@ def distance_rows(weights, visible, order, wanted, totals, gram, projections):
                 if step != wanted[column]:
                     continue
                 s = np.sqrt(max(s2[part], 0.0))
-                most, at = d1[part], n
-                for slot in range(1 + len(totals)):
-                    total = n if slot == 0 else totals[slot - 1]
-                    if step >= total or total < n:
-                        continue
-                    if total > at:
-                        most = max(most, largest(far[at:total]))
-                        at = total
-                    unselected = total - step
-                    out[0, r, slot, column] = unit * (d[part] + (total - max(n, step)) * s)
-                    out[2, r, slot, column] = rest * np.sqrt(most) + (
-                        unselected * (1.0 - rest) - rest
-                    ) * np.sqrt(d2)
-                    out[3, r, slot, column] = unit * s
-                    out[4, r, slot, column] = unit * max(slack, 0.0)
+                _write(
+                    out[:, r, :, column], n, step, totals, far, unit, d[part], s, d1[part], d2, rest, slack
+                )
                 column += 1
         _expected(norms, cross, unit, wanted, n, totals, out[1, r])
     return out
+
+
+@compiled
+def _write(out, n, size, totals, far, unit, d, s, d1, d2, rest, slack):
+    """All but E_J into ``out``, (5, 1 + M), for ``size`` selected tokens; ``d``, ``d1``: over what is visible."""
+    at = n
+    for slot in range(1 + len(totals)):
+        total = n if slot == 0 else totals[slot - 1]
+        if size >= total or total < n:
+            continue
+        if total > at:
+            d1 = max(d1, largest(far[at:total]))
+            at = total
+        out[0, slot] = unit * (d + (total - max(n, size)) * s)
+        out[2, slot] = rest * np.sqrt(d1) + ((total - size) * (1.0 - rest) - rest) * np.sqrt(d2)
+        out[3, slot] = unit * s
+        out[4, slot] = unit * max(slack, 0.0)
 
 
 @compiled
@@ -128,8 +126,25 @@ def _sum_of_distances(left, twice, dots, s2):
 
 
 @compiled
+def _take_in_one(dots, far, sides, left, twice, norms, a, j, gram, s2, d, d1, measured):
+    """Take in token ``j``, which may be masked. |s|^2 goes to all of ``s2``.
+
+    ``measured``: d and the largest of `far` over what is visible go to the first of ``d`` and ``d1``.
+    """
+    n = len(dots)
+    s2[:] = s2[-1]
+    if j < n:
+        s2 += twice[j] * dots[j] + norms[j]
+        left[j] = -np.inf
+    far[j], sides[j] = 0.0, -np.inf
+    _take_in(dots, far[:n], sides[:n], gram[j, :n], a[j] if j < n else 0.0, gram[j, j])
+    if measured:
+        d[0], d1[0] = _sum_of_distances(left, twice, dots, s2[0]), largest(far[:n])
+
+
+@compiled
 def _take_in_several(dots, far, sides, left, twice, norms, a, chosen, gram, s2, d, d1, measured):
-    """`_take_in` for each of the tokens ``chosen``, with |s|^2 after each.
+    """Take in the tokens ``chosen``, with |s|^2 after each.
 
     ``measured``: d and the largest of ``far`` over what is visible after each too; `far` of what is masked is then left
     to the caller.

@@ -1,0 +1,5 @@
+"""What several claims are split by."""
+
+READING = ("space", "support")
+LEVELS = (*READING, "level")
+SWEEP = ("logits", "epsilon")
