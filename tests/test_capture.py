@@ -39,6 +39,25 @@ def llama(kind="Llama", **changes):
     return built(config, getattr(transformers, f"{kind}ForCausalLM"))
 
 
+def opt():
+    """Its head reads a decoder inside of its base model."""
+    shape = dict(
+        hidden_size=32, ffn_dim=64, num_attention_heads=4, num_hidden_layers=2, max_position_embeddings=64
+    )
+    return built(
+        transformers.OPTConfig(**SMALL, **shape, word_embed_proj_dim=32), transformers.OPTForCausalLM
+    )
+
+
+def latent():
+    """Queries and keys of 12 numbers a head, values of 8 (multi-head latent attention)."""
+    shape = dict(q_lora_rank=8, kv_lora_rank=8, qk_rope_head_dim=4, qk_nope_head_dim=8, v_head_dim=8)
+    experts = dict(
+        n_routed_experts=4, num_experts_per_tok=2, n_group=1, topk_group=1, moe_intermediate_size=16
+    )
+    return llama("DeepseekV3", num_key_value_heads=4, first_k_dense_replace=1, **shape, **experts)
+
+
 def some_ids(length, seed=1):
     return torch.randint(0, 101, (length,), generator=torch.Generator().manual_seed(seed))
 
@@ -84,6 +103,8 @@ MODELS = {
     "llama, head_dim of its own": lambda: llama(head_dim=16),
     "qwen3, normalised queries": lambda: llama("Qwen3", head_dim=16),
     "mistral, wide window": lambda: llama("Mistral", sliding_window=64),
+    "opt": opt,
+    "deepseek, values of another size": latent,
 }
 
 
@@ -168,7 +189,7 @@ def test_window_longer_than_the_context_is_refused():
 def test_sliding_window_is_refused_only_where_it_changes_the_result():
     model = llama("Mistral", sliding_window=16)
     assert_equals_eager(model, some_ids(16))
-    with pytest.raises(capture.CaptureError, match="last 16 tokens"):
+    with pytest.raises(capture.CaptureError, match="within 16 tokens"):
         capture.capture(model, some_ids(17))
 
 
@@ -178,7 +199,7 @@ def test_sliding_window_that_is_switched_off_is_no_obstacle():
 
 def test_layers_that_slide_are_refused():
     model = llama("Qwen2", sliding_window=16, use_sliding_window=True, max_window_layers=1)
-    with pytest.raises(capture.CaptureError, match="last 16 tokens"):
+    with pytest.raises(capture.CaptureError, match="within 16 tokens"):
         capture.capture(model, some_ids(40))
 
 
@@ -195,6 +216,23 @@ def test_a_model_that_is_not_causal_is_refused():
 def test_soft_capped_logits_are_refused():
     with pytest.raises(capture.CaptureError, match="softcap"):
         capture.capture(llama("Gemma2", head_dim=8), some_ids(10))
+
+
+@pytest.mark.bad_day("a model that attends several times in one layer")
+def test_a_layer_that_attends_twice_is_refused():
+    with pytest.raises(capture.CaptureError, match="more than once in layer 0"):
+        capture.capture(llama("DiffLlama"), some_ids(10))
+
+
+def test_chunks_are_refused_only_where_they_change_the_result():
+    config = transformers.Llama4TextConfig(
+        **SMALL, num_hidden_layers=2, hidden_size=32, intermediate_size=64, num_attention_heads=4, head_dim=8,
+        num_key_value_heads=2, max_position_embeddings=64, num_local_experts=2, attention_chunk_size=16,
+    )  # fmt: skip
+    model = built(config, transformers.Llama4ForCausalLM)
+    assert_equals_eager(model, some_ids(16))
+    with pytest.raises(capture.CaptureError, match="within 16 tokens"):
+        capture.capture(model, some_ids(17))
 
 
 @pytest.mark.bad_day("a model whose attention cannot be seen")

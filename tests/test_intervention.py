@@ -17,16 +17,17 @@ from attention_limits.intervention import (
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_capture import SMALL, Words, built, gpt2, llama, multiplied, some_ids
+from test_capture import SMALL, Words, built, gpt2, latent, llama, multiplied, opt, some_ids
 from watching import LargestTensor
 
 MODELS = pytest.mark.parametrize("model", [gpt2, llama], ids=["gpt2", "llama"])
+EVERY = pytest.mark.parametrize("model", [gpt2, llama, opt, latent], ids=["gpt2", "llama", "opt", "deepseek"])
 LENGTH = 24
 
 
 def uneven(model):
     """The small model with attention that is far from uniform, so that a selection matters."""
-    return multiplied(model(), 8, ("c_attn.weight", "_proj.weight", "mlp"))
+    return multiplied(model(), 8, ("c_attn.weight", "_proj.weight", "q_b_proj", "kv_b_proj", "mlp", "fc"))
 
 
 def own_loss(model, ids):
@@ -44,7 +45,7 @@ def slow_loss(model, ids, keep):
 
     def attend(attention, query, key, value, _mask, scaling=None, **_):
         heads, length = query.shape[1], query.shape[2]
-        out = torch.zeros(1, length, heads, query.shape[3])
+        out = torch.zeros(1, length, heads, value.shape[3])
         for head in range(heads):
             own = head * key.shape[1] // heads
             draws = np.random.default_rng([keep.seed, attention.layer_idx, head])
@@ -82,7 +83,7 @@ def own_loss_as_set(model, ids):
 # --- full attention ------------------------------------------------------------------------------------------------
 
 
-@MODELS
+@EVERY
 @pytest.mark.parametrize("rule", selection.RULES)
 def test_full_attention_through_the_intervention_is_the_models_own_loss(model, rule):
     model, ids = uneven(model), some_ids(40)
@@ -115,7 +116,7 @@ def test_the_last_targets_are_scored(model):
 # --- selection -----------------------------------------------------------------------------------------------------
 
 
-@MODELS
+@EVERY
 @pytest.mark.parametrize("rule", selection.RULES)
 @pytest.mark.parametrize("top_n", [1, 3, 10])
 def test_selection_equals_an_attention_of_loops(model, rule, top_n):
@@ -205,7 +206,7 @@ def test_block_size_changes_nothing(rule, monkeypatch):
     assert loss(model, ids, Selection(3, rule))[1].tolist() == pytest.approx(whole.tolist(), abs=1e-5)
 
 
-@MODELS
+@EVERY
 def test_changes_are_the_rise_in_loss_and_the_divergence(model):
     model, ids = uneven(model), some_ids(LENGTH)
     known = untouched(model, ids)
@@ -235,7 +236,7 @@ def predictions(model, ids, keep):
             return model.module(ids[None]).logits[0].double().softmax(-1).numpy()
 
 
-@MODELS
+@EVERY
 def test_full_attention_changes_nothing(model):
     model, ids = uneven(model), some_ids(LENGTH)
     rises, divergences = changes(model, untouched(model, ids), Selection(LENGTH))
@@ -385,7 +386,8 @@ def bloom():
     ("model", "length", "message"),
     [
         (lambda: gpt2(), 65, "65 tokens is longer than the model's context of 64"),
-        (lambda: llama("Mistral", sliding_window=16), 17, "last 16 tokens"),
+        (lambda: llama("Mistral", sliding_window=16), 17, "within 16 tokens"),
+        (lambda: llama("DiffLlama"), 10, "more than once in layer 0"),
         (lambda: llama("Gemma2", head_dim=8), 10, "softcap"),
         (bert, 10, "not causal"),
         (bloom, 10, "0 of 2 layers|no list of 2 layers"),

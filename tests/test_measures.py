@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from attention_limits import kernels, measures
+from attention_limits import capture, kernels, measures
 from attention_limits.measures.heads import each_head
 from attention_limits.theory import distance
 from hypothesis import given, settings

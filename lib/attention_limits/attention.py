@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from attention_limits.sources.folders import local_attention
+
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
@@ -60,7 +62,7 @@ def attending(
         query: torch.Tensor,
         key: torch.Tensor,
         value: torch.Tensor,
-        mask: torch.Tensor | None,
+        attention_mask: torch.Tensor | None,
         scaling: float | None = None,
         is_causal: bool | None = None,
         **others: Any,
@@ -69,11 +71,16 @@ def attending(
 
         def usual() -> torch.Tensor:
             out, _ = sdpa_attention_forward(
-                attention, query, key, value, mask, scaling=scaling, is_causal=is_causal, **others
+                attention, query, key, value, attention_mask, scaling=scaling, is_causal=is_causal, **others
             )
             return out
 
-        check_attention(attention, query, mask, is_causal, others)
+        check_attention(attention, query, attention_mask, is_causal, others)
+        if attention.layer_idx in seen:
+            raise CaptureError(
+                f"{type(attention).__name__} computes attention more than once in layer {attention.layer_idx}, so that "
+                "its weights are no single softmax"
+            )
         seen.add(attention.layer_idx)
         scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
         return attend(Call(attention, query, key, value, scale, usual)), None
@@ -103,18 +110,16 @@ def check_context(config: Any, length: int) -> None:
     """Refuse, before any work, a window that the configuration says the model cannot read whole."""
     config = config.get_text_config()
     context = getattr(config, "max_position_embeddings", None)
-    if context is not None and length > context:
+    if context is not None and 0 < context < length:  # XLNet's -1 says that there is no limit
         raise CaptureError(
             f"a window of {length} tokens is longer than the model's context of {context} tokens; "
             f"choose lengths up to {context}"
         )
-    kinds = getattr(config, "layer_types", None) or []
-    slides = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
-    window = getattr(config, "sliding_window", None)
-    if slides and window is not None and length > window:
+    window = local_attention(config.to_dict())
+    if window is not None and length > window:
         raise CaptureError(
-            f"the model attends only to the last {window} tokens (sliding window), so rows of a window of {length} "
-            f"tokens would be wrong; choose lengths up to {window}"
+            f"the model attends only within {window} tokens in some layers (a sliding window, or chunks), so rows of a "
+            f"window of {length} tokens would be wrong; choose lengths up to {window}"
         )
 
 

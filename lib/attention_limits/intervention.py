@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -56,7 +57,7 @@ def untouched(model: Model, ids: torch.Tensor) -> Untouched:
         for layer in _layers(model.module)
     ]
     try:
-        states = model.module.base_model(ids[None], use_cache=False)
+        states = _decoder(model.module)(ids[None], use_cache=False)
     finally:
         for hook in hooks:
             hook.remove()
@@ -203,7 +204,7 @@ def _states(model: Model, ids: torch.Tensor, keep: Selection | None, known: Unto
     first = keep.first_layer(config) if keep else 0
     answers = dict(zip(_layers(module)[:first], known.layers, strict=False)) if known else {}
     with _answering(answers), selecting(module, keep, len(answers)) if keep else nullcontext():
-        return module.base_model(ids[None], use_cache=False)
+        return _decoder(module)(ids[None], use_cache=False)
 
 
 def _losses(logits: torch.Tensor, ids: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
@@ -216,6 +217,17 @@ def _finite(model: Model, tokens: torch.Tensor) -> tuple[float, torch.Tensor]:
         name = type(model.module).__name__
         raise CaptureError(f"{name}: the loss is NaN or infinite; the model's weights are broken")
     return float(tokens.mean()), tokens
+
+
+def _decoder(module: PreTrainedModel) -> torch.nn.Module:
+    """The part whose states the model's head reads."""
+    from transformers import PreTrainedModel
+
+    part = module.get_decoder()
+    part = part if isinstance(part, PreTrainedModel) else module.base_model  # some call their head a decoder
+    if part is module:
+        raise CaptureError(f"{type(module).__name__} does not say which part its head reads")
+    return part
 
 
 def _layers(module: PreTrainedModel) -> list[torch.nn.Module]:
@@ -231,14 +243,25 @@ def _layers(module: PreTrainedModel) -> list[torch.nn.Module]:
 
 @contextmanager
 def _answering(answers: Mapping[torch.nn.Module, Any]) -> Iterator[None]:
-    """Let each module answer what it is given here instead of computing it."""
-    for part, answer in answers.items():
-        part.forward = lambda *_args, answer=answer, **_kwargs: answer
+    """Let each module answer what it is given here, without computing it; CaptureError for one that nobody asked."""
+    asked = set()
+
+    def answer(part: torch.nn.Module, *_args: Any, **_kwargs: Any) -> Any:
+        """Stands in for the ``forward`` of a part."""
+        asked.add(part)
+        return answers[part]
+
+    for part in answers:
+        part.forward = partial(answer, part)
     try:
         yield
     finally:
         for part in answers:
             del part.forward
+    if left := [type(part).__name__ for part in answers if part not in asked]:
+        raise CaptureError(
+            f"{left[0]} is not what the model's head reads, so that what a selection does to it cannot be told"
+        )
 
 
 def _logits(
@@ -246,6 +269,10 @@ def _logits(
 ) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
     """Blocks of (positions, logits (positions, vocabulary) float32), by the model's own head on given last states."""
     for part in scored.to(ids.device).split(max(1, _BLOCK // module.config.get_text_config().vocab_size)):
-        with _answering({module.base_model: states}):
+        with _answering({_decoder(module): states}):
             logits = module(ids[None], use_cache=False, logits_to_keep=part).logits
+        if logits.shape[1] != len(part):
+            raise CaptureError(
+                f"{type(module).__name__} gives no logits of chosen positions alone (logits_to_keep)"
+            )
         yield part, logits[0].float()

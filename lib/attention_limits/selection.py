@@ -82,7 +82,10 @@ def selecting(module: PreTrainedModel, keep: Selection, skipped: int = 0) -> Ite
         if len(heads) < query.shape[1]:
             out = call.usual()
         else:
-            out = torch.empty_like(query.transpose(1, 2), memory_format=torch.contiguous_format)
+            _, count, length, _ = query.shape
+            out = query.new_empty(
+                1, length, count, call.value.shape[-1]
+            )  # whose size need not be the query's
         if heads:
             shared = query.shape[1] // call.key.shape[1]  # query heads per key/value head
             readers = [head // shared for head in heads]

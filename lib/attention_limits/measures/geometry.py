@@ -13,7 +13,7 @@ from attention_limits.capture import SPACES, Capture
 from .heads import SUPPORTS, TOLERANCE, Head, check_choice, check_numbers, each_head
 
 _NUMBERS = ("ratio", "r", "lower", "lower_sharp", "upper")
-_NO_RADIUS = 1e-7  # of vectors of length one: an r below is 0 up to rounding, an unselected token at the very place of s
+_NO_RADIUS = 1e-7  # of vectors of length one: an r below is zero up to rounding, an unselected y where s is
 
 
 def separability(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def check_folder(name: str, folder: Path) -> dict[str, Any]:
 def configured_context(folder: Path) -> int | None:
     """Return the most tokens that a folder's config.json says the model attends to at once, or None.
 
-    That is its number of positions, or its sliding window where that is smaller and in use.
+    That is its number of positions, or what `local_attention` says where that is smaller.
     """
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
@@ -87,9 +88,20 @@ def configured_context(folder: Path) -> int | None:
     except (OSError, ValueError, TypeError, AttributeError):
         return None
     limits = [config.get(key) for key in ("max_position_embeddings", "n_positions")]
+    return min(
+        (limit for limit in [*limits, local_attention(config)] if isinstance(limit, int)), default=None
+    )
+
+
+def local_attention(config: Mapping[str, Any]) -> int | None:
+    """Return the fewest tokens that a layer attends within, by a sliding window or chunks; None where none is named."""
     kinds = config.get("layer_types") or []
-    if "sliding_attention" in kinds if kinds else config.get("use_sliding_window", True):
-        limits.append(config.get("sliding_window"))
+    slides = "sliding_attention" in kinds if kinds else config.get("use_sliding_window", True)
+    chunked = "chunked_attention" in kinds if kinds else True
+    limits = [
+        config.get("sliding_window") if slides else None,
+        config.get("attention_chunk_size") if chunked else None,
+    ]
     return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
 
