@@ -23,7 +23,6 @@ import sys
 import zlib
 from pathlib import Path
 
-import yaml
 from filelock import FileLock, Timeout
 
 from attention_limits import execute, sources, sweep
@@ -38,7 +37,7 @@ SETTLED = "ATTENTION_LIMITS_SETTLED"
 CORES = workflow.resource_settings.cores  # None on a cluster, where the number of jobs is limited instead
 # Snakemake leaves the parts of a list as text: lengths=[32,64] is meant as numbers.
 config = {
-    key: [yaml.safe_load(part) if isinstance(part, str) else part for part in value] if isinstance(value, list) else value
+    key: [sweep.from_yaml(part) if isinstance(part, str) else part for part in value] if isinstance(value, list) else value
     for key, value in config.items()
     if value is not None
 }

@@ -20,7 +20,7 @@ def write_sweep(out: Path) -> None:
             cells[cell.label] = cell
             folder = out / "sweep" / cell.label
             for chapter, id in (("algorithm-1", "bound.tightness"), ("health", "heads.sink")):
-                record = Record(chapter, {}, model, "text.txt")
+                record = Record(chapter, {}, (model, "a" * 64), ("text.txt", "b" * 64))
                 ends = {"low": length - 1.0, "high": length + 1.0} if chapter == "algorithm-1" else {}
                 record.add(id, length * len(cells), meaning="what the test put there", space="hidden", **ends)
                 record.save(folder / "records" / f"{chapter}.json")

@@ -212,6 +212,18 @@ def test_a_model_that_is_not_causal_is_refused():
         capture.capture(built(config, transformers.BertLMHeadModel), some_ids(10))
 
 
+@pytest.mark.parametrize("kind", [torch.bool, torch.float32])
+def test_masks_that_show_other_than_the_past_are_refused(kind):
+    """A mask says what is seen by True, or what is hidden by a number that is added to the logits."""
+    query, causal = torch.zeros(1, 1, 4, 2), torch.ones(4, 4, dtype=torch.bool).tril()
+    window = causal & ~torch.ones(4, 4, dtype=torch.bool).tril(-2)
+    if kind == torch.float32:
+        causal, window = (torch.zeros(4, 4).masked_fill(~mask, -torch.inf) for mask in (causal, window))
+    check_attention(torch.nn.Module(), query, causal[None, None], None, {})
+    with pytest.raises(capture.CaptureError, match="exactly its past"):
+        check_attention(torch.nn.Module(), query, window[None, None], None, {})
+
+
 @pytest.mark.bad_day("a model that caps its logits")
 def test_soft_capped_logits_are_refused():
     with pytest.raises(capture.CaptureError, match="softcap"):

@@ -167,7 +167,7 @@ def test_random_capture_has_one_layer_of_the_shape_of_gpt2():
 
 
 def test_bench_prints_the_table(capfd):
-    assert main(["--length", "16", "--layers", "1", "--sample", "2"]) == 0
+    assert main(["--length", "8", "--layers", "1", "--sample", "2"]) == 0
     said = capfd.readouterr().out
     for word in (
         "Processor: ",
@@ -178,6 +178,15 @@ def test_bench_prints_the_table(capfd):
         "GiB with the model loaded",
     ):
         assert word in said
+
+
+@pytest.mark.parametrize(
+    "given", [["--length", "7"], ["--length", "2048"], ["--sample", "0"], ["--layers", "two"]]
+)
+def test_bench_refuses_numbers_that_mean_nothing(given, capfd):
+    with pytest.raises(SystemExit):
+        main(given)
+    assert f"argument {given[0]}: '{given[1]}' is no whole number from " in capfd.readouterr().err
 
 
 # --- models with random weights -------------------------------------------------------------------------------------

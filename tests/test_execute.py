@@ -162,6 +162,19 @@ def test_a_path_that_will_not_do_is_said_before_a_kernel_starts(
     assert capfd.readouterr().err.startswith(f"\n{said}")
 
 
+@pytest.mark.bad_day("a second run that fails")
+def test_what_an_older_run_recorded_does_not_outlive_a_failure(tmp_path):
+    path = write_notebook(
+        tmp_path / "a.md", "fail = 0\nrecord = ''", "assert not fail", "open(record, 'w').close()"
+    )
+    given = {"record": str(tmp_path / "a.json")}
+    execute.execute(path, tmp_path / "a.ipynb", given)
+    assert (tmp_path / "a.json").exists() and (tmp_path / "a.ipynb").exists()
+    with pytest.raises(execute.ExecutionError, match="AssertionError"):
+        execute.execute(path, tmp_path / "a.ipynb", given | {"fail": 1})
+    assert not (tmp_path / "a.json").exists() and not (tmp_path / "a.ipynb").exists()
+
+
 def test_an_error_is_said_once(tmp_path, capfd):
     path = write_notebook(tmp_path / "a.md", "n = 1", "raise ValueError('two\\nlines')")
     assert execute.main([str(path), str(tmp_path / "a.ipynb")]) == 1

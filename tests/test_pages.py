@@ -186,7 +186,14 @@ def test_citations_are_bibtex_entries_and_sentences_of_the_apa():
 
 
 @pytest.mark.parametrize(
-    "content", ["", "title: x\n", "[", "title: x\nreferences: []\ndate-released: 2026-01-01\n"]
+    "content",
+    [
+        "",
+        "title: x\n",
+        "[",
+        "title: x\nreferences: []\ndate-released: 2026-01-01\n",
+        "title: x\ntype: software\nauthors: [{family-names: B}]\nreferences: []\ndate-released: 2026-01-01\n",
+    ],
 )
 def test_a_citation_file_that_lacks_something_is_named(tmp_path, content):
     (tmp_path / "CITATION.cff").write_text(content, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import html
 import re
+import subprocess
 
 import nbformat
 from attention_limits import execute, provenance
@@ -67,6 +68,18 @@ def test_the_page_says_what_was_used_and_what_ran(tmp_path):
 def test_a_notice_is_on_the_page():
     fallback = {**SOURCES, "model": {**SOURCES["model"], "notice": "gpt2 could not be reached"}}
     assert "| Notice | gpt2 could not be reached | none |" in provenance.sources_table(fallback)
+
+
+def test_a_copy_inside_of_another_repository_names_no_commit(tmp_path, monkeypatch):
+    for command in (
+        ["init", "-q"],
+        ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "x", "--allow-empty"],
+    ):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    (tmp_path / "copy").mkdir()
+    for folder, named in ((tmp_path, True), (tmp_path / "copy", False)):
+        monkeypatch.chdir(folder)
+        assert ("Commit" in dict(provenance.versions_rows())) == named
 
 
 def test_without_git_there_is_no_commit(tmp_path, monkeypatch):

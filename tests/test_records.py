@@ -9,7 +9,9 @@ from bad_days import case
 
 
 def sample():
-    record = records.Record("algorithm-1", {"lengths": [32, 64], "seed": 0}, "gpt2", "war-and-peace")
+    record = records.Record(
+        "algorithm-1", {"lengths": [32, 64], "seed": 0}, ("gpt2", "0a"), ("war-and-peace", "1b")
+    )
     record.add(
         "growth.r2", np.float64(0.99), low=0.9, high=1.0, n=np.int64(144), meaning="R2", space="hidden"
     )
@@ -61,6 +63,24 @@ def test_results_are_added_once_and_intervals_are_ordered():
         record.add("x", 1.0, low=2, high=1, meaning="")
 
 
+def test_what_is_added_is_given_back_for_a_sentence():
+    assert sample().add("x", 2.5, meaning="") == 2.5
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({}, []),
+        ({"model": {"name": "gpt2-xl", "sha256": "0a"}}, ["model 'gpt2' instead of 'gpt2-xl'"]),
+        ({"text": {"name": "war-and-peace", "sha256": "2c"}}, ["text 'war-and-peace' of other bytes"]),
+    ],
+)
+def test_a_record_of_other_sources_is_told(change, words):
+    sources = {"model": {"name": "gpt2", "sha256": "0a"}, "text": {"name": "war-and-peace", "sha256": "1b"}}
+    assert records.strange(sample().content, sources | change) == words
+    assert records.strange(records.Record("a", {}).content, sources | change) == []
+
+
 @pytest.mark.parametrize(
     "id, reading", [("growth.r2", {}), ("growth.r2", {"space": "embedding"}), ("other", {})]
 )
@@ -73,8 +93,9 @@ def test_find_wants_exactly_one(id, reading):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda c: c.update(schema=2),
+        lambda c: c.update(schema=1),
         lambda c: c.pop("text"),
+        lambda c: c["sha256"].pop("text"),
         lambda c: c.update(extra=1),
         lambda c: c.update(results={}),
         lambda c: c["results"][0].pop("n"),

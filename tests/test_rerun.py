@@ -47,13 +47,14 @@ SOURCES = {
 def write_run(folder: Path, text: str = "king-james", change=lambda name, record: record, names=None) -> Path:
     """A build folder with the committed records of a small run, changed as told, as if made with ``text``."""
     (folder / "records").mkdir(parents=True)
+    sources = copy.deepcopy(SOURCES)
+    sources["text"] |= {"name": text, "sha256": f"{sum(map(ord, text)):064x}"}
     for path in REFERENCE.glob("*.json"):
         record = json.loads(path.read_text(encoding="utf-8"))
         record["text"] = record["text"] and text
+        record["sha256"] = {kind: record[kind] and source["sha256"] for kind, source in sources.items()}
         if record := change(path.stem, record):
             (folder / "records" / path.name).write_text(json.dumps(record), encoding="utf-8")
-    sources = copy.deepcopy(SOURCES)
-    sources["text"] |= {"name": text, "sha256": f"{sum(map(ord, text)):064x}"}
     (folder / "sources.json").write_text(json.dumps(sources), encoding="utf-8")
     return folder
 
@@ -206,13 +207,18 @@ def test_a_reference_with_gaps_is_compared_as_far_as_it_goes(tmp_path):
     (folder / "records" / "algorithm-2.json").write_text("{", encoding="utf-8")
     stale = records.load(folder / "records" / "algorithm-3.json") | {"text": "older.txt"}
     (folder / "records" / "algorithm-3.json").write_text(json.dumps(stale), encoding="utf-8")
+    edited = records.load(folder / "records" / "algorithm-5.json") | {
+        "sha256": {"model": "0" * 64, "text": "f" * 64}
+    }
+    (folder / "records" / "algorithm-5.json").write_text(json.dumps(edited), encoding="utf-8")
     reference = compare.load_run(folder)
     own, judged, _ = compared(tmp_path, reference, text="other")
     found = compare.obstacles(own, reference)
-    assert set(found) == {"weights", "algorithm-2", "algorithm-3"}
+    assert set(found) == {"weights", "algorithm-2", "algorithm-3", "algorithm-5"}
     assert found["weights"] == "there is no record of it in the reference"
     assert found["algorithm-2"].startswith("its record in the reference is damaged: ")
-    assert "made with text 'older.txt'" in found["algorithm-3"]
+    assert found["algorithm-3"].endswith("names: text 'older.txt' instead of 'king-james'")
+    assert found["algorithm-5"].endswith("text 'king-james' of other bytes")
     assert next(both for both in judged if both.claim.id == "C2").reference is None
     assert "no verdict" in render.verdicts(judged)
 

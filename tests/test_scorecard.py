@@ -151,7 +151,9 @@ def made_up():
               if not u.rule and u.derive is picks.from_twenty}  # fmt: skip
     shown["algorithm-4", "coverage.one_head"] = ([{"heads": 3}], 0.8)
     for (name, id), (readings, value) in (shown | GOOD).items():
-        record = found.setdefault(name, records.Record(name, dict(PARAMETERS), "made-up", "made-up"))
+        record = found.setdefault(
+            name, records.Record(name, dict(PARAMETERS), ("made-up", "0"), ("made-up", "1"))
+        )
         for reading in readings:
             number = value(reading) if callable(value) else value
             record.add(id, number, meaning=f"{id}, made up", n=6, **reading)
@@ -284,6 +286,62 @@ def test_without_its_range_a_curve_is_not_judged(claim, name, id, key, limit):
     kept = [r for r in found[name]["results"] if r["id"] != id or r["reading"][key] < limit]
     found[name]["results"] = kept
     assert verdict_of(claim, found) == UNMEASURED
+
+
+@pytest.mark.parametrize(
+    ("pick", "reading", "parameters", "kept"),
+    [
+        (picks.lengths_from(4), {}, {"lengths": [1, 2, 3, 4]}, True),
+        (picks.lengths_from(4), {}, {"lengths": [1, 2, 3, 3]}, False),
+        (picks.from_twenty, {"from_n": 20, "to_n": 40}, {}, True),
+        (picks.from_twenty, {"from_n": 20, "to_n": 39}, {}, False),
+        (picks.from_twenty, {"from_n": 19, "to_n": 40}, {}, False),
+        (picks.past_sixteen, {"top_n": 16}, {}, True),
+        (picks.past_sixteen, {"top_n": 15}, {}, False),
+        (picks.from_hundredth, {}, {"temperatures": [1.0, 0.01]}, True),
+        (picks.from_hundredth, {}, {"temperatures": [1.0, 0.011]}, False),
+    ],
+)
+def test_what_is_too_small_to_judge_is_so_from_its_threshold_on(pick, reading, parameters, kept):
+    results = [{"reading": reading, "value": 1}]
+    beside = {"reading": {"top_n": 32}, "value": 2}  # of a curve one point alone is not judged
+    found = pick([*results, beside] if "top_n" in reading else results, parameters)
+    assert found == ([*results, beside] if "top_n" in reading else results if kept else []) * kept
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "close"), [(0.996, 0.9995, False), (0.99, 1.0, True), (None, None, False)]
+)
+def test_an_interval_across_a_threshold_is_called_close(low, high, close):
+    found = made_up()
+    for result in found["algorithm-1"]["results"]:
+        if result["id"] == "growth.r2":
+            result.update(low=low, high=high)
+    finding = scorecard.score(CLAIMS["C4"], found)
+    rows = [row for row in finding.rows if row.use.id == "growth.r2"]
+    assert [row.close for row in rows] == [close] * len(rows)
+    assert ("(close call)" in render.block(finding)) == close
+
+
+def test_beside_a_number_stands_where_it_was_taken_and_what_it_needs():
+    block = render.block(scorecard.score(CLAIMS["C5"], made_up()))
+    # Space and support tell the readings apart and stand at the values; what is the same for all stands once, with n.
+    assert "([algorithm-2](#algorithm-2), from n 20, to n 100, n = 6)" in block
+    assert "(corrected)" not in block
+    assert "0 (corrected)" in render.block(scorecard.score(CLAIMS["C11"], made_up()))
+
+
+def test_the_picture_of_the_readings_names_what_else_tells_them_apart():
+    found = made_up()
+    columns = {cell["column"] for cell in render.matrix(scorecard.score_all(scorecard.CLAIMS, found))}
+    assert {"C3", "C4", "C5"} <= columns  # space and support alone tell these readings apart
+    assert {
+        "C6 0.01",
+        "C6 0.05",
+        "C14 0.01",
+        "C14 0.05",
+    } <= columns  # these have a level of significance besides
+    assert not {"C6", "C14"} & columns
 
 
 def test_a_reading_without_a_needed_number_is_left_out():

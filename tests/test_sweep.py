@@ -52,12 +52,18 @@ def test_a_table_is_read_as_a_spreadsheet_writes_it(tmp_path):
     ]
 
 
+def test_numbers_may_be_written_with_an_exponent():
+    words = "[1e-3, 2E+5, 0.1, 7, e5, 1e]", "1e-3", "[x"
+    assert [sweep.from_yaml(word) for word in words] == [[0.001, 2e5, 0.1, 7, "e5", "1e"], 0.001, "[x"]
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [
         ("a b,auto,auto,64", "row 3, label = 'a b': it must be 1 to 60 letters"),
         ("../x,auto,auto,64", "row 3, label = '../x'"),
         ("first,auto,auto,128", "row 3, label = 'first': an earlier row has this label"),
+        ("First,auto,auto,128", "row 3, label = 'First': an earlier row has this label"),
         (
             "b,no model,auto,64",
             "row 3, model = 'no model': it must be auto, gpt2, smollm2-135m, a name on the hub",
@@ -145,6 +151,26 @@ def test_settings_follow_the_length_then_the_run_then_the_row():
     assert sweep.settings(DECLARED["one"], own, run) == {"length": 48, "top_ns": [100], "stride": 4}
 
 
+def test_collect_takes_no_results_of_other_settings_for_those_of_a_row(tmp_path, capsys, monkeypatch):
+    from attention_limits.sweep.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+    chapter(tmp_path, "one", "length = 64\nwindows = 1\nmodel = 'auto'\ntext = 'auto'", "length")
+    for label, length, more in (("a", 64, {}), ("b", 32, {}), ("c", 64, {"windows": 3})):
+        left_behind(tmp_path, label, "one", 1.5, {"length": length, "windows": 2} | more)
+    path = table(
+        tmp_path, "a,auto,auto,64,", "b,auto,auto,64,2", "c,auto,auto,64,5", header=f"{HEADER},windows"
+    )
+    assert main(["collect", str(path), str(tmp_path), "--chapters", "one"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith(
+        "1 of 3 jobs of the sweep are done"
+    )  # whose windows the run had settled, not the row
+    assert (
+        "old: b, one: " in said and "length = 32 instead of 64" in said and "windows = 3 instead of 5" in said
+    )
+
+
 def test_a_grid_is_a_table_with_labels_of_its_own(tmp_path, capsys):
     from attention_limits.sweep.__main__ import main
 
@@ -166,7 +192,7 @@ def test_a_grid_is_a_table_with_labels_of_its_own(tmp_path, capsys):
 
 # --- what is gathered -------------------------------------------------------------------------------------------------
 def left_behind(out: Path, label: str, name: str, value: float, parameters: dict, **reading) -> None:
-    record = Record(name, parameters, "the model", "the text")
+    record = Record(name, parameters, ("the model", "m" * 64), ("the text", "t" * 64))
     record.add(
         "bound.tightness", value, low=value - 1, high=value + 1, n=3, unit="ln", meaning='a, "b"', **reading
     )
@@ -225,16 +251,21 @@ def test_results_and_reasons_are_gathered(tmp_path):
     assert states.model_sha256[0] == "m" * 64
 
 
+@pytest.mark.parametrize("change", [{"name": "another"}, {"sha256": "0" * 64}], ids=["name", "bytes"])
 @pytest.mark.parametrize("kind", ["model", "text"])
-def test_results_of_another_model_or_text_are_not_those_of_a_row(tmp_path, kind):
+def test_results_of_another_model_or_text_are_not_those_of_a_row(tmp_path, kind, change):
     """A row was changed under its label, and the run ended when its sources were there and its chapter had not run."""
     left_behind(tmp_path, "a", "one", 1.5, {})
     path = tmp_path / "sweep" / "a" / "sources.json"
     sources = json.loads(path.read_text())
-    sources[kind]["name"] = "another"
+    sources[kind] |= change
     path.write_text(json.dumps(sources))
     (job,) = sweep.gather({"a": sweep.Cell("a", "auto", "x.txt", 32)}, {("a", "one"): {}}, tmp_path)
-    assert job.state == "old" and f"{kind} = the {kind} instead of another" in job.why
+    assert job.state == "old"
+    assert (
+        f"{kind} 'the {kind}' " + ("instead of 'another'" if "name" in change else "of other bytes")
+        in job.why
+    )
     sweep.collect([job], tmp_path)
     assert sweep.load(tmp_path / "sweep" / "results.csv")[0].empty
 

@@ -25,6 +25,11 @@ def load(path: Path, address: str = "") -> list[dict[str, Any]]:
         for work in works:
             if not all(work.get(key) for key in ("title", "authors", "year", "type")):
                 raise KeyError("title, authors, year or type")
+            if not all(
+                "name" in author or {"family-names", "given-names"} <= author.keys()
+                for author in work["authors"]
+            ):
+                raise KeyError("an author's name, or their family-names and given-names")
     except (OSError, yaml.YAMLError, KeyError, AttributeError) as error:
         raise CitationError(f"{path}: not a citation file with what is needed: {error}") from error
     return works

@@ -101,10 +101,13 @@ def _execute(notebook: Path, output: Path, parameters: dict[str, Any], name: str
     with FileLock(output.with_name(f".{output.stem}.lock")):
         node = read(notebook)
         known = declared(node)
-        output.unlink(missing_ok=True)  # after a failure, no older result looks like this run's
+        values = {**known, **parameters}
+        for old in (output, *(Path(values[name]) for name in ("record", "report") if values.get(name))):
+            if old.is_file():
+                old.unlink()  # after a failure, no older result looks like this run's
         try:
             rules.check(notebook.stem, known, parameters)
-            _check_paths({**known, **parameters})
+            _check_paths(values)
         except (rules.ParameterError, SourceError) as error:
             raise ExecutionError(str(error)) from None
         result = _run(notebook, node, partial, parameters, name)
@@ -112,7 +115,7 @@ def _execute(notebook: Path, output: Path, parameters: dict[str, Any], name: str
         if "device" in known:  # said here, since pages may be built on another machine than chapters run on
             from attention_limits.provenance import machine_rows
 
-            result.metadata["machine"] = dict(machine_rows({**known, **parameters}["device"]))
+            result.metadata["machine"] = dict(machine_rows(values["device"]))
         nbformat.write(result, partial)
         partial.replace(output)
 

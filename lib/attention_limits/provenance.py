@@ -153,12 +153,19 @@ def _processor() -> str:
 def versions_rows() -> list[list[str]]:
     """Python, the packages that compute, and the project's commit where there is one."""
     rows = [["Python", platform.python_version()], *([name, metadata.version(name)] for name in PACKAGES)]
-    git = ["git", "rev-parse", "HEAD"], ["git", "status", "--porcelain", "--untracked-files=no"]
+    asked = (
+        ["rev-parse", "--show-prefix"],
+        ["rev-parse", "HEAD"],
+        ["status", "--porcelain", "--untracked-files=no"],
+    )
     try:
-        commit, changes = (
-            subprocess.run(c, capture_output=True, text=True, check=True).stdout.strip() for c in git
+        inside, commit, changes = (
+            subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in asked
         )
     except (OSError, subprocess.CalledProcessError):
+        return rows
+    if inside:  # a copy without its history, within a repository of something else
         return rows
     return [*rows, ["Commit", commit + (" with changes that are not committed" if changes else "")]]
 

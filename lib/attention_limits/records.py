@@ -1,8 +1,9 @@
 """Results of a notebook as one small JSON file that the scorecard, a test or a reader can load.
 
-Format (schema 1)::
+Format (schema 2)::
 
-    {"schema": 1, "notebook": "algorithm-1", "parameters": {...}, "model": "name" | null, "text": "name" | null,
+    {"schema": 2, "notebook": "algorithm-1", "parameters": {...}, "model": "name" | null, "text": "name" | null,
+     "sha256": {"model": "..." | null, "text": "..." | null},
      "results": [{"id": "growth.r2", "value": 0.99, "low": 0.98, "high": 1.0, "n": 270, "unit": "",
                   "meaning": "one sentence", "reading": {"space": "hidden", "support": "causal"}}, ...]}
 
@@ -16,31 +17,39 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from attention_limits.atomic import write_text
 
-SCHEMA = 1
+SCHEMA = 2
+Identity = tuple[str, str]  # name and sha256 of a model or text
 _RESULT_KEYS = {"id", "value", "low", "high", "n", "unit", "meaning", "reading"}
 
 
 class Record:
     """Results of one notebook, kept in the order they were added.
 
-    ``parameters`` are the notebook's own, already plain JSON values; ``model`` and ``text`` are the names that were
-    used after ``auto`` was decided, or None for a chapter that reads neither.
+    ``parameters`` are the notebook's own, already plain JSON values; ``model`` and ``text`` are what was read after
+    ``auto`` was decided (`Provenance.identity`), or None for a chapter that reads neither.
     """
 
     def __init__(
-        self, notebook: str, parameters: dict[str, Any], model: str | None = None, text: str | None = None
+        self,
+        notebook: str,
+        parameters: dict[str, Any],
+        model: Identity | None = None,
+        text: Identity | None = None,
     ):
+        (model_name, model_sha), (text_name, text_sha) = (pair or (None, None) for pair in (model, text))
         self.content: dict[str, Any] = {
             "schema": SCHEMA,
             "notebook": notebook,
             "parameters": parameters,
-            "model": model,
-            "text": text,
+            "model": model_name,
+            "text": text_name,
+            "sha256": {"model": model_sha, "text": text_sha},
             "results": [],
         }
 
@@ -100,14 +109,30 @@ def validate(content: Any) -> None:
     """Raise ValueError unless ``content`` is a record as described at the top of this module."""
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         raise ValueError(f"not a record of schema {SCHEMA}")
-    if set(content) != {"schema", "notebook", "parameters", "model", "text", "results"}:
+    if set(content) != {"schema", "notebook", "parameters", "model", "text", "sha256", "results"}:
         raise ValueError(f"unexpected or missing keys: {sorted(content)}")
     if not isinstance(content["notebook"], str) or not isinstance(content["parameters"], dict):
         raise ValueError("notebook must be a string and parameters an object")
+    if not isinstance(content["sha256"], dict) or set(content["sha256"]) != {"model", "text"}:
+        raise ValueError("sha256 must have the keys model and text")
     if not isinstance(content["results"], list):
         raise ValueError("results must be a list")
     for result in content["results"]:
         _check_result(result)
+
+
+def strange(content: dict[str, Any], sources: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What a record was made with that a sources.json beside it does not name: by another name, or with other bytes."""
+    found = []
+    for kind in ("model", "text"):
+        name, source = content[kind], sources.get(kind)
+        if name is None or source is None:  # a chapter without a model or text names none
+            continue
+        if name != source["name"]:
+            found.append(f"{kind} {name!r} instead of {source['name']!r}")
+        elif content["sha256"][kind] != source["sha256"]:
+            found.append(f"{kind} {name!r} of other bytes")
+    return found
 
 
 def find(content: dict[str, Any], id: str, **reading: Any) -> dict[str, Any]:

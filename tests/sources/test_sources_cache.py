@@ -204,6 +204,8 @@ def test_the_cache_is_the_users_unless_named(monkeypatch, tmp_path):
         ("gpt2", "gpt2"),
         ("org/name", "org/name"),
         ("org/name@main", "org/name@main"),
+        ("org/name@refs/pr/3", "org/name@refs/pr/3"),
+        ("somewhere/..", "somewhere/.."),
         ("/home/someone/private/book.txt", "book.txt"),
         ("../private/book.txt", "book.txt"),
         ("~/models/mine/", "mine"),

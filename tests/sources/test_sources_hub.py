@@ -139,7 +139,7 @@ def test_pickles_and_remote_code_are_refused(server, tiny):
     (tiny / "pytorch_model.bin").rename(tiny / "model.safetensors")
     config = json.loads((tiny / "config.json").read_text())
     (tiny / "config.json").write_text(
-        json.dumps({**config, "auto_map": {"AutoModelForCausalLM": "evil.Model"}})
+        json.dumps({**config, "model_type": "evil", "auto_map": {"AutoModelForCausalLM": "evil.Model"}})
     )
     server.publish("someone/coded", tiny)
     with pytest.raises(sources.SourceError, match=r"someone/coded.*auto_map.*never run"):

@@ -197,7 +197,9 @@ def test_weights_that_cannot_be_used(tiny, harm, complaint):
         ),
         case(
             "a config that asks for code of the model's folder",
-            lambda f: change_config(f, auto_map={"AutoModelForCausalLM": "evil.Model"}),
+            lambda f: change_config(
+                f, auto_map={"AutoModelForCausalLM": "evil.Model"}, architectures=["Model"]
+            ),
             "needs code from its own folder .*never run",
         ),
         case(
@@ -233,6 +235,13 @@ def test_weights_that_cannot_be_used(tiny, harm, complaint):
 def test_configs_and_tokenizers_that_cannot_be_used(tiny, harm, complaint):
     harm(tiny)
     refused(tiny, complaint)
+
+
+def test_a_config_that_names_code_too_is_read_by_transformers_own_class(tiny):
+    """As many folders are that were made before transformers had their architecture."""
+    change_config(tiny, auto_map={"AutoModelForCausalLM": "evil.Model"})
+    (tiny / "evil.py").write_text("raise SystemExit('it ran')\n")
+    assert type(sources.load_model(str(tiny), device="cpu").module).__name__ == "GPT2LMHeadModel"
 
 
 @pytest.mark.bad_day("a tokenizer that asks for code of the model's folder")

@@ -97,6 +97,22 @@ def test_contents_whose_first_entry_returns_often_are_kept_rather_than_guessed()
     assert gutenberg.clean(f"{START}\n\nA title\n\nProse.\n\n{END}\n") == "A title\n\nProse.\n"
 
 
+def test_a_preface_before_the_contents_is_kept():
+    entries = "PREFACE\n\nCHAPTER I\n\nCHAPTER II"
+    book = f"{START}\n\nPREFACE\n\nThe author's own.\n\nCONTENTS\n\n{entries}\n\nCHAPTER I\n\nIt began.\n\n{END}\n"
+    assert gutenberg.clean(book).startswith("PREFACE\n\nThe author's own.\n\nCONTENTS\n")
+    after = book.replace("PREFACE\n\nThe author's own.\n\nCONTENTS", "CONTENTS").replace(
+        "CHAPTER I\n\nIt", "PREFACE\n\nIt"
+    )
+    assert gutenberg.clean(after) == "PREFACE\n\nIt began.\n"
+
+
+def test_lines_are_joined_without_a_space_where_the_script_has_none():
+    lines = ["春眠不覺曉", "處處聞啼鳥", "a", "b", "夜", "來", "х ю", "風"]
+    cleaned = gutenberg.clean(f"{START}\n\n" + "\n".join(lines) + f"\n\n{END}\n")
+    assert cleaned == "春眠不覺曉處處聞啼鳥 a b 夜來 х ю 風\n"
+
+
 @pytest.mark.parametrize(
     "start",
     [

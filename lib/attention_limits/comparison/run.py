@@ -27,10 +27,10 @@ class Comparison:
     """What was measured, and what was not.
 
     ``models``: a row per model: model, kind (trained, random, shuffled), type (architecture), parameters, layers, heads
-    (of all layers), context (tokens; NaN: no limit is known), origin, revision. ``heads``: the rows of `headline` with
-    model, window and length. ``checks``: a row per model, window and window length with ``rows`` and ``extremes``
-    summed over heads and lengths, and the counts of `violations`. ``missing``: model, lengths ("all" for a model of
-    which nothing was measured) and reason.
+    (of all layers), context (tokens; NaN: no limit is known), sha256 ("" for one of random weights), origin, revision.
+    ``heads``: the rows of `headline` with model, window and length. ``checks``: a row per model, window and window
+    length with ``rows`` and ``extremes`` summed over heads and lengths, and the counts of `violations`. ``missing``:
+    model, lengths ("all" for a model of which nothing was measured) and reason.
     """
 
     models: pd.DataFrame
@@ -141,6 +141,7 @@ def _description(model: Model) -> dict[str, Any]:
         "layers": config.num_hidden_layers,
         "heads": config.num_hidden_layers * config.num_attention_heads,
         "context": float("nan") if context == inf else float(context),
+        "sha256": model.provenance.sha256,
         "origin": model.provenance.origin,
         "revision": model.provenance.revision,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
 
 import torch
 
@@ -22,16 +23,16 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m attention_limits.cost", description=__doc__.split("\n")[0]
     )
-    parser.add_argument("--length", type=int, default=1024, help="context length L (tokens), 8 to 1024")
-    parser.add_argument("--layers", type=int, default=12, help="layers of the GPT-2 shape")
-    parser.add_argument("--sample", type=int, default=40, help="steps of each plain loop that are timed")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, tokens and sampled steps")
-    parser.add_argument(
-        "--long", type=int, default=0, metavar="L", help="memory of --model at this context too"
-    )
-    parser.add_argument(
-        "--long-stride", type=int, default=32, metavar="K", help="--long: the last of every K tokens (1: all)"
-    )
+    for name, default, least, most, words in (
+        ("--length", 1024, 8, 1024, "context length L in tokens, {} to {}"),
+        ("--layers", 12, 1, 1000, "layers of the GPT-2 shape"),
+        ("--sample", 40, 1, 10**6, "steps of each plain loop that are timed"),
+        ("--seed", 0, 0, 2**32 - 1, "of weights, tokens and sampled steps"),
+        ("--long", 0, 0, 10**7, "memory of --model at this context too (0: not)"),
+        ("--long-stride", 32, 1, 10**7, "--long: the last of every so many tokens (1: all)"),
+    ):
+        kind = _whole(least, most)
+        parser.add_argument(name, type=kind, default=default, metavar="N", help=words.format(least, most))
     parser.add_argument("--model", default="smollm2-135m", help="the model for --long")
     asked = parser.parse_args(arguments)
     for name, value in provenance.machine_rows(os.environ.get("ATTENTION_LIMITS_DEVICE", "cpu")):
@@ -43,6 +44,18 @@ def main(arguments: list[str] | None = None) -> int:
         three = ["algorithm-2", "algorithm-4", "algorithm-5"]
         _memory(asked.model, asked.long, three, 0, asked.long_stride)
     return 0
+
+
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    """A whole number between two ends, as a type of argparse."""
+
+    def read(text: str) -> int:
+        """The number in ``text``."""
+        if not text.isdecimal() or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is no whole number from {least} to {most}")
+        return int(text)
+
+    return read
 
 
 def _time(asked: argparse.Namespace) -> None:

@@ -103,10 +103,8 @@ def load_run(folder: str | os.PathLike) -> Run | None:
             faults[path.stem] = f"damaged: {str(error).removeprefix(f'record {path}: ')}"
     said = _sources(sources)
     for name, record in list(found.items()):
-        used = {kind: record[kind] for kind in ("model", "text") if record[kind] is not None}
-        other = [f"{kind} {used[kind]!r}" for kind in used if used[kind] != said[kind]["name"]]
-        if other:
-            faults[name] = f"made with {' and '.join(other)}, not with what sources.json names"
+        if other := records.strange(record, said):
+            faults[name] = f"not made with what sources.json names: {' and '.join(other)}"
             del found[name]
     return Run(found, said, faults)
 

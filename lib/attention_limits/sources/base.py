@@ -45,6 +45,11 @@ class Provenance:
     notice: str = ""
     files: tuple[tuple[str, int, str], ...] = ()
 
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What a record says of it: its name and its sha256."""
+        return self.name, self.sha256
+
     def to_json(self) -> dict[str, Any]:
         """Return the fields as a dict of plain JSON values, in the order above."""
         return asdict(self)
@@ -61,8 +66,12 @@ def without_folders(requested: str) -> str:
     """
     if os.pathsep in requested and not os.path.exists(requested):
         return os.pathsep.join(map(without_folders, requested.split(os.pathsep)))
-    is_path = requested.startswith((".", "/", "~")) or os.path.exists(requested) or requested.count("/") > 1
-    return expanded(requested).absolute().name if is_path or "\\" in requested else requested
+    is_path = (
+        requested.startswith((".", "/", "~"))
+        or os.path.exists(requested)
+        or requested.partition("@")[0].count("/") > 1
+    )
+    return Path(os.path.abspath(expanded(requested))).name if is_path or "\\" in requested else requested
 
 
 def expanded(name: str) -> Path:

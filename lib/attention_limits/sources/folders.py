@@ -58,7 +58,7 @@ def check_folder(name: str, folder: Path) -> dict[str, Any]:
         raise SourceError(
             f"config.json of the model {name!r} is damaged ({error}). Fetch it again."
         ) from error
-    if automatic:
+    if automatic and not _built_in(config.get("model_type"), architectures):
         raise SourceError(
             f"The model {name!r} needs code from its own folder (auto_map: {sorted(automatic)}), which is "
             "never run here. Choose a model whose architecture transformers itself knows."
@@ -75,6 +75,15 @@ def check_folder(name: str, folder: Path) -> dict[str, Any]:
         )
     _check_weights(name, folder)
     return config
+
+
+def _built_in(kind: Any, architectures: list[Any]) -> bool:
+    """Whether transformers itself has the classes that a config names: it then runs its own and not the folder's."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    own = set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values())
+    return kind in CONFIG_MAPPING_NAMES and bool(architectures) and own.issuperset(architectures)
 
 
 def configured_context(folder: Path) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 # "*** START OF THE PROJECT GUTENBERG EBOOK WAR AND PEACE ***"; older files omit spaces and wrap the line.
 _START = re.compile(r"^\*\*\* ?START OF TH(?:E|IS) PROJECT GUTENBERG[^*]*\*\*\*[ \t]*$", re.MULTILINE)
@@ -48,22 +49,23 @@ def _contents_end(lines: list[str]) -> int:
     """Index at which the book starts after its table of contents; 0 if that cannot be told for certain.
 
     The first entry of the contents must come back exactly once, as the heading at which the book starts.
-    Where it comes back more often (every part has its "CHAPTER I"), a guess could drop text, so nothing is
-    dropped.
+    Where it comes back more often (every part has its "CHAPTER I"), or stands before the contents too (a preface),
+    a guess could drop text, so nothing is dropped.
     """
     listed = next((i for i, line in enumerate(lines[:_CONTENTS_WITHIN]) if _CONTENTS.match(line)), None)
     if listed is None:
         return 0
     entry = next((line.strip() for line in lines[listed + 1 :] if line.strip()), "")
     found = [i for i, line in enumerate(lines) if entry and line.strip() == entry]
-    return found[1] if len(found) == 2 else 0
+    return found[1] if len(found) == 2 and found[0] > listed else 0
 
 
 def _paragraphs(lines: list[str]) -> list[str]:
     """Join the hard-wrapped lines of each paragraph.
 
     Gutenberg wraps at about 70 characters; a model would read each of those line ends as a token that the
-    author never wrote. Verse and other indented blocks keep their lines.
+    author never wrote. Verse and other indented blocks keep their lines. Between two letters of a script that has no
+    spaces between words the author wrote none.
     """
     blocks: list[list[str]] = [[]]
     for line in lines:
@@ -75,5 +77,11 @@ def _paragraphs(lines: list[str]) -> list[str]:
     for block in blocks:
         if block:
             indented = len(block) > 1 and any(line[0].isspace() for line in block)
-            joined.append(("\n" if indented else " ").join(line.strip() for line in block))
+            whole = "\n".join(line.strip() for line in block)
+            joined.append(whole if indented else re.sub(r"(?<=(.))\n(?=(.))", _between, whole))
     return joined
+
+
+def _between(letters: re.Match[str]) -> str:
+    """What stands between two letters that a line end parted."""
+    return "" if all(unicodedata.east_asian_width(letter) in "WF" for letter in letters.groups()) else " "

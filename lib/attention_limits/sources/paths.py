@@ -62,7 +62,7 @@ def text_name(requested: str, files: list[Path]) -> str:
     """Return what a text is called in the book: the last parts of its paths, and how many files there are."""
     given = parts(requested)
     if len(given) == 1:
-        name = Path(given[0]).expanduser().absolute().name
+        name = Path(os.path.abspath(Path(given[0]).expanduser())).name  # also of ".."
         return name if len(files) == 1 and files[0].name == name else f"{name} ({counted(len(files))})"
     others = f"{len(files) - 1} others" if len(files) > 2 else files[-1].name
     return f"{files[0].name} and {others}"

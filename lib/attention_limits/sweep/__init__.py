@@ -6,7 +6,7 @@ they recorded. Importing this package loads neither torch nor pandas.
 
 from .headlines import HEADLINES, headlines
 from .results import Job, Watch, collect, gather, load
-from .table import CHAPTERS, SHORTEST, Cell, SweepError, grid, read, settings
+from .table import CHAPTERS, SHORTEST, Cell, SweepError, determined, from_yaml, grid, read, settings
 
 __all__ = [
     "CHAPTERS",
@@ -17,6 +17,8 @@ __all__ = [
     "SweepError",
     "Watch",
     "collect",
+    "determined",
+    "from_yaml",
     "gather",
     "grid",
     "headlines",

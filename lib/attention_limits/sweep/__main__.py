@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attention_limits import execute
 
-from . import CHAPTERS, SweepError, collect, gather, grid, read
+from . import CHAPTERS, SweepError, collect, determined, gather, grid, read
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,7 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
     except (SweepError, execute.ExecutionError) as error:
         print(error, file=sys.stderr)
         return 1
-    jobs = gather(cells, {(label, name): {} for label in cells for name in declared}, options.out)
+    wanted = {
+        (label, name): determined(declared[name], cell) for label, cell in cells.items() for name in declared
+    }
+    jobs = gather(cells, wanted, options.out)
     print(collect(jobs, options.out))
     return 0 if all(job.state == "done" for job in jobs) else 1
 

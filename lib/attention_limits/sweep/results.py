@@ -95,15 +95,12 @@ def _state(
         record = records.load(path)
     except ValueError as error:
         return "failed", str(error)
-    # A chapter without a model or text names none.
-    used = record["parameters"] | {kind: record[kind] for kind in ("model", "text") if record[kind]}
-    plain = json.loads(json.dumps(dict(chosen)))
-    plain |= {kind: source["name"] for kind, source in _sources(out, label).items()}
+    used, plain = record["parameters"], json.loads(json.dumps(dict(chosen)))
     other = [
         f"{name} = {used[name]} instead of {value}"
         for name, value in plain.items()
         if used.get(name, value) != value
-    ]
+    ] + records.strange(record, _sources(out, label))
     return ("old", f"its results are those of other settings ({', '.join(other)})") if other else ("done", "")
 
 

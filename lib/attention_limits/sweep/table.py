@@ -32,6 +32,7 @@ PLACES = {"record", "records", "executed", "table", "report"}  # files that a ru
 # Fewer readings than in the book: a sweep compares cells, and the book compares readings.
 MODEST = {"windows": 2, "spaces": ["hidden", "value"], "supports": ["causal"]}
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
+_EXPONENT = re.compile(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+")
 _MOST_SAID = 20
 
 
@@ -63,7 +64,7 @@ def read(path: str | os.PathLike, declared: Mapping[str, Mapping[str, Any]]) -> 
     seen: dict[tuple, int] = {}
     for number, row in _rows(path, columns):
         cell = _cell(number, row, known, faults)
-        if cell.label in cells:
+        if cell.label.casefold() in map(str.casefold, cells):  # to some file systems one folder
             faults.append(
                 f"row {number}, label = {cell.label!r}: an earlier row has this label; each needs its own."
             )
@@ -100,6 +101,12 @@ def settings(
     return {
         name: chosen[name] for name in declared if name in chosen and name not in PLACES | {"model", "text"}
     }
+
+
+def determined(declared: Mapping[str, Any], cell: Cell) -> dict[str, Any]:
+    """What the row alone settles for one chapter, whatever the run was configured with: its length and its columns."""
+    of_row = {"length", "lengths", *cell.others}
+    return {name: value for name, value in settings(declared, cell).items() if name in of_row}
 
 
 def grid(models: Sequence[str], texts: Sequence[str], lengths: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -176,7 +183,7 @@ def _cell(number: int, row: dict[str, str], known: Mapping[str, Any], faults: li
     except SourceError as error:
         faults.append(f"row {number}, text = {row['text']!r}: {error}")
     check("length", length >= SHORTEST, f"a whole number of tokens, at least {SHORTEST}")
-    others = {name: _value(row[name]) for name in sorted(row.keys() - set(REQUIRED)) if row[name]}
+    others = {name: from_yaml(row[name]) for name in sorted(row.keys() - set(REQUIRED)) if row[name]}
     for name, value in others.items():
         allowed, words = _kind(known[name])
         check(name, allowed(value), words)
@@ -187,12 +194,21 @@ def _is_model(name: str) -> bool:
     return name in ("", "auto", *MODELS) or hub.parse(name) is not None or is_folder(name)
 
 
-def _value(text: str) -> Any:
-    """A field as Snakemake's --config reads it: YAML, so that [1, 5] is a list."""
+def from_yaml(text: str) -> Any:
+    """What a field of the table, or a part of a list on Snakemake's command line, means: [1, 5] is a list.
+
+    Numbers like 1e-3, which YAML 1.1 takes for text, are numbers.
+    """
     try:
-        return yaml.safe_load(text)
+        value = yaml.safe_load(text)
     except yaml.YAMLError:
         return text
+    parts = [_number(part) for part in value] if isinstance(value, list) else value
+    return _number(parts)
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, str) and _EXPONENT.fullmatch(value) else value
 
 
 def _kind(default: Any) -> tuple[Callable[[Any], bool], str]:
