@@ -333,17 +333,20 @@ def reference_state(name):
 # -i: what Ctrl-C ends has its last words heard. -f: a job that outlived a killed run may have removed it.
 SAY = "2>&1 | tee -i {params.report:q} && rm -f {params.report:q}"
 # Only what notebooks compute with: a change in the engine or the book's looks executes nothing again.
-LIBRARY = sorted(
-    str(path)
-    for path in Path(execute.__file__).parent.rglob("*.py")
-    if path.parent.name not in ("parameters", "book")
-    and path.stem not in ("execute", "heartbeat", "provenance", "publish", "pages", "api", "statements", "citation", "launch")
-)
+PACKAGE = Path(execute.__file__).parent
+
+
+def library(suffixes, *without):
+    """The library's files with these suffixes, but its modules and packages ``without``."""
+    paths = (path for path in PACKAGE.rglob("*") if path.suffix in suffixes)
+    return sorted(str(path) for path in paths if Path(path.relative_to(PACKAGE).parts[0]).stem not in without)
+
+
+OF_THE_BOOK = ["api", "book", "citation", "execute", "heartbeat", "launch", "pages", "parameters", "provenance", "publish"]
+LIBRARY = library({".py"}, *OF_THE_BOOK, "statements")
 # Chapters keep no score, and know nothing of other runs.
-CHAPTER_LIBRARY = [path for path in LIBRARY if Path(path).parent.name not in ("scorecard", "rerun", "sweep")]
-BOOK_LIBRARY = sorted(
-    str(path) for path in Path(execute.__file__).parent.rglob("*") if path.suffix in (".py", ".css", ".js", ".json")
-)
+CHAPTER_LIBRARY = library({".py"}, *OF_THE_BOOK, "statements", "scorecard", "rerun", "sweep")
+BOOK_LIBRARY = library({".py", ".css", ".js", ".json"})
 os.environ["PYTHONUNBUFFERED"] = "1"
 for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):
     os.environ.setdefault(variable, str(Path(OUT, "home", variable.lower()).absolute()))  # nothing in the user's home
