@@ -175,6 +175,15 @@ def test_what_an_older_run_recorded_does_not_outlive_a_failure(tmp_path):
     assert not (tmp_path / "a.json").exists() and not (tmp_path / "a.ipynb").exists()
 
 
+def test_a_folder_in_place_of_the_output_is_said_before_anything_runs(tmp_path, capfd):
+    (tmp_path / "a.ipynb").mkdir()
+    path = write_notebook(tmp_path / "a.md", "record = ''", "raise SystemExit('it ran')")
+    for given in ([], ["--parameters", "record=5"]):
+        assert execute.main([str(path), str(tmp_path / ("b.ipynb" if given else "a.ipynb")), *given]) == 1
+        said = capfd.readouterr()
+        assert "started" not in said.out and "Traceback" not in said.err
+
+
 def test_an_error_is_said_once(tmp_path, capfd):
     path = write_notebook(tmp_path / "a.md", "n = 1", "raise ValueError('two\\nlines')")
     assert execute.main([str(path), str(tmp_path / "a.ipynb")]) == 1

@@ -76,8 +76,12 @@ def test_a_copy_inside_of_another_repository_names_no_commit(tmp_path, monkeypat
         ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", "x", "--allow-empty"],
     ):
         subprocess.run(["git", *command], cwd=tmp_path, check=True)
-    (tmp_path / "copy").mkdir()
-    for folder, named in ((tmp_path, True), (tmp_path / "copy", False)):
+    (tmp_path / "copy" / "notebooks").mkdir(parents=True)
+    (tmp_path / "notebooks").mkdir()
+    for project in (tmp_path, tmp_path / "copy"):
+        (project / "Snakefile").touch()
+    own, copy = ([folder, folder / "notebooks"] for folder in (tmp_path, tmp_path / "copy"))
+    for folder, named in (*((folder, True) for folder in own), *((folder, False) for folder in copy)):
         monkeypatch.chdir(folder)
         assert ("Commit" in dict(provenance.versions_rows())) == named
 

@@ -46,7 +46,7 @@ class Call:
 def attending(
     module: PreTrainedModel, name: str, attend: Callable[[Call], torch.Tensor], first: int = 0
 ) -> Iterator[None]:
-    """Let ``module`` attend by ``attend``, which transformers knows as ``name`` meanwhile; then put back.
+    """Let ``module`` attend by ``attend`` for one forward pass; transformers knows it as ``name`` meanwhile.
 
     It gives out what `Call.usual` would. Masks are those of SDPA. Raises CaptureError for a call that `check_attention`
     refuses, and at the end for a model whose attention was not seen in every layer from ``first`` on.
@@ -78,8 +78,8 @@ def attending(
         check_attention(attention, query, attention_mask, is_causal, others)
         if attention.layer_idx in seen:
             raise CaptureError(
-                f"{type(attention).__name__} computes attention more than once in layer {attention.layer_idx}, so that "
-                "its weights are no single softmax"
+                f"{type(attention).__name__} computes attention more than once in layer {attention.layer_idx}: its "
+                "weights are no single softmax, or the model ran twice"
             )
         seen.add(attention.layer_idx)
         scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)

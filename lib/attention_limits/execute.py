@@ -102,14 +102,15 @@ def _execute(notebook: Path, output: Path, parameters: dict[str, Any], name: str
         node = read(notebook)
         known = declared(node)
         values = {**known, **parameters}
-        for old in (output, *(Path(values[name]) for name in ("record", "report") if values.get(name))):
-            if old.is_file():
-                old.unlink()  # after a failure, no older result looks like this run's
+        output.unlink(missing_ok=True)  # after a failure, no older result looks like this run's
         try:
             rules.check(notebook.stem, known, parameters)
             _check_paths(values)
         except (rules.ParameterError, SourceError) as error:
             raise ExecutionError(str(error)) from None
+        for old in (Path(values[name]) for name in ("record", "report") if values.get(name)):
+            if old.is_file():
+                old.unlink()
         result = _run(notebook, node, partial, parameters, name)
         result.metadata.papermill.update(input_path=notebook.as_posix(), output_path=output.as_posix())
         if "device" in known:  # said here, since pages may be built on another machine than chapters run on

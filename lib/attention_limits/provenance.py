@@ -154,18 +154,20 @@ def versions_rows() -> list[list[str]]:
     """Python, the packages that compute, and the project's commit where there is one."""
     rows = [["Python", platform.python_version()], *([name, metadata.version(name)] for name in PACKAGES)]
     asked = (
-        ["rev-parse", "--show-prefix"],
+        ["rev-parse", "--show-toplevel"],
         ["rev-parse", "HEAD"],
         ["status", "--porcelain", "--untracked-files=no"],
     )
     try:
-        inside, commit, changes = (
+        top, commit, changes = (
             subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout.strip()
             for words in asked
         )
     except (OSError, subprocess.CalledProcessError):
         return rows
-    if inside:  # a copy without its history, within a repository of something else
+    here = Path.cwd()
+    project = next((folder for folder in (here, *here.parents) if (folder / "Snakefile").is_file()), here)
+    if not project.samefile(top):  # a copy without its history, within a repository of something else
         return rows
     return [*rows, ["Commit", commit + (" with changes that are not committed" if changes else "")]]
 

@@ -69,7 +69,7 @@ class Selection:
 
 @contextmanager
 def selecting(module: PreTrainedModel, keep: Selection, skipped: int = 0) -> Iterator[None]:
-    """Let ``module`` attend as ``keep`` says, then put everything back.
+    """Let ``module`` attend as ``keep`` says for one forward pass, then put everything back.
 
     Raises CaptureError for a model that `capture.capture` refuses, also where an attention was not seen in every layer
     but the first ``skipped``.

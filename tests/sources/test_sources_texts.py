@@ -108,9 +108,9 @@ def test_a_preface_before_the_contents_is_kept():
 
 
 def test_lines_are_joined_without_a_space_where_the_script_has_none():
-    lines = ["春眠不覺曉", "處處聞啼鳥", "a", "b", "夜", "來", "х ю", "風"]
+    lines = ["春眠不覺曉", "處處聞啼鳥", "a", "b", "夜", "來", "х ю", "風", "그리고 그는", "집에 있었다"]
     cleaned = gutenberg.clean(f"{START}\n\n" + "\n".join(lines) + f"\n\n{END}\n")
-    assert cleaned == "春眠不覺曉處處聞啼鳥 a b 夜來 х ю 風\n"
+    assert cleaned == "春眠不覺曉處處聞啼鳥 a b 夜來 х ю 風 그리고 그는 집에 있었다\n"
 
 
 @pytest.mark.parametrize(

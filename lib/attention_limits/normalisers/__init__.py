@@ -1,7 +1,7 @@
 """Normalisers side by side: five rules from logits to weights, their Jacobians, and their measures on one capture.
 
 softmax, sparsemax and 1.5-entmax, Scalable-Softmax (SSMax) and Self-Adjust Softmax (SA-Softmax), each on the same
-captured logits. The model was trained with softmax: another rule put in its place is measured, not a trained model.
+captured logits. The model was made for softmax: another rule put in its place is measured, not a trained model.
 """
 
 from .comparison import compare

@@ -83,5 +83,6 @@ def _paragraphs(lines: list[str]) -> list[str]:
 
 
 def _between(letters: re.Match[str]) -> str:
-    """What stands between two letters that a line end parted."""
-    return "" if all(unicodedata.east_asian_width(letter) in "WF" for letter in letters.groups()) else " "
+    """What stands between two letters that a line end parted: nothing in Chinese and Japanese; Korean has spaces."""
+    wide = all(unicodedata.east_asian_width(letter) in "WF" for letter in letters.groups())
+    return " " if not wide or any("HANGUL" in unicodedata.name(one, "") for one in letters.groups()) else ""

@@ -33,7 +33,7 @@ CLAIMS: tuple[Claim, ...] = (
             "fig-normalisers-geometry",
             "fig-normalisers-norms",
         ),
-        limits="each rule is put in softmax's place on the logits of a model trained with softmax, and nothing is "
+        limits="each rule is put in softmax's place on the logits of a model made for softmax, and nothing is "
         "trained again: this measures the rule, not a model. The limits are length (power of L of the largest weight), "
         "geometry (N_s/N at N = 16) and gradient (norm of the Jacobian at T = 0.1). A gradient that vanishes, which "
         "Self-Adjust Softmax was made for, is not one of them.",
