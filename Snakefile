@@ -343,9 +343,10 @@ def library(suffixes, *without):
 
 
 OF_THE_BOOK = ["api", "book", "citation", "execute", "heartbeat", "launch", "pages", "parameters", "provenance", "publish"]
-LIBRARY = library({".py"}, *OF_THE_BOOK, "statements")
+OF_THE_BOOK += ["statements"]
+LIBRARY = library({".py"}, *OF_THE_BOOK)
 # Chapters keep no score, and know nothing of other runs.
-CHAPTER_LIBRARY = library({".py"}, *OF_THE_BOOK, "statements", "scorecard", "rerun", "sweep")
+CHAPTER_LIBRARY = library({".py"}, *OF_THE_BOOK, "scorecard", "rerun", "sweep")
 BOOK_LIBRARY = library({".py", ".css", ".js", ".json"})
 os.environ["PYTHONUNBUFFERED"] = "1"
 for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR"):

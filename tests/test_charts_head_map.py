@@ -73,3 +73,15 @@ def test_it_is_a_figure_of_the_book():
 def test_says_what_is_wrong(table, changes, message):
     with pytest.raises(ValueError, match=message):
         draw(table, **changes)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([0.5, 0.25, 1.0], "lowest in layer 0, head 1 (0.250) and highest in layer 2, head 0 (1.00)"),
+        ([0.5, 0.5, 0.5], "0.500 in every head"),
+    ],
+)
+def test_the_lowest_and_the_highest_head_in_words(values, words):
+    heads = pd.MultiIndex.from_tuples([(0, 0), (0, 1), (2, 0)], names=["layer", "head"])
+    assert charts.lowest_and_highest(pd.Series(values, heads)) == words

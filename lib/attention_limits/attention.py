@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -68,13 +69,6 @@ def attending(
         **others: Any,
     ) -> tuple[torch.Tensor, None]:
         """Attention function in transformers' interface."""
-
-        def usual() -> torch.Tensor:
-            out, _ = sdpa_attention_forward(
-                attention, query, key, value, attention_mask, scaling=scaling, is_causal=is_causal, **others
-            )
-            return out
-
         check_attention(attention, query, attention_mask, is_causal, others)
         if attention.layer_idx in seen:
             raise CaptureError(
@@ -83,7 +77,18 @@ def attending(
             )
         seen.add(attention.layer_idx)
         scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
-        return attend(Call(attention, query, key, value, scale, usual)), None
+        usual = partial(
+            sdpa_attention_forward,
+            attention,
+            query,
+            key,
+            value,
+            attention_mask,
+            scaling=scaling,
+            is_causal=is_causal,
+            **others,
+        )
+        return attend(Call(attention, query, key, value, scale, lambda: usual()[0])), None
 
     before = module.config._attn_implementation
     AttentionInterface.register(name, answer)

@@ -82,10 +82,8 @@ def selecting(module: PreTrainedModel, keep: Selection, skipped: int = 0) -> Ite
         if len(heads) < query.shape[1]:
             out = call.usual()
         else:
-            _, count, length, _ = query.shape
-            out = query.new_empty(
-                1, length, count, call.value.shape[-1]
-            )  # whose size need not be the query's
+            # Values need not have the size of queries.
+            out = query.new_empty(1, query.shape[2], query.shape[1], call.value.shape[-1])
         if heads:
             shared = query.shape[1] // call.key.shape[1]  # query heads per key/value head
             readers = [head // shared for head in heads]

@@ -9,6 +9,7 @@ chart is decided, so a chart names no colour itself.
 from .boxes import boxes
 from .explorers import curves, head_explorer
 from .figures import MAX_ROWS, THEMES, VEGALITE_MIME, Figure, figure, number, tidy
+from .head_map import lowest_and_highest
 
 __all__ = [
     "MAX_ROWS",
@@ -19,6 +20,7 @@ __all__ = [
     "curves",
     "figure",
     "head_explorer",
+    "lowest_and_highest",
     "number",
     "tidy",
 ]

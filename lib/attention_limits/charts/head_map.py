@@ -1,4 +1,5 @@
-"""Two maps of all heads side by side: the class of each head, and the number that the reader picks."""
+"""All heads at once: two maps side by side, of the class of each head and of a number that the reader picks, and the
+heads in which a number is lowest and highest, in words."""
 
 from __future__ import annotations
 
@@ -8,8 +9,19 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import pandas as pd
 
-from .figures import MAX_ROWS
+from .figures import MAX_ROWS, number
 from .parts import check_columns
+
+
+def lowest_and_highest(values: pd.Series) -> str:
+    """Where ``values``, indexed by (layer, head), are lowest and highest, or that they are the same in every head."""
+    if values.min() == values.max():
+        return f"{number(values.min())} in every head"
+    low, high = (
+        f"layer {layer}, head {head} ({number(values[layer, head])})"
+        for layer, head in (values.idxmin(), values.idxmax())
+    )
+    return f"lowest in {low} and highest in {high}"
 
 
 def head_map(
